@@ -1,0 +1,171 @@
+# headrace: `make` builds build/libheadrace.so and build/headrace; `make help` lists the targets.
+#   SAN=address|undefined|thread   a sanitizer build in build-SAN/ (programs and unit tests; the .so is left out)
+#   CC=clang                       another compiler
+#   V=1                            show the commands
+
+SHELL := /bin/sh
+CC ?= cc
+SAN ?=
+V ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
+Q := $(if $(V),,@)
+VERSION := 0.1.0
+
+B := build$(if $(SAN),-$(SAN))
+O := $(B)/obj
+
+WARN := -Wall -Wextra -Wshadow -Werror -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wundef \
+	-Wwrite-strings -Wvla
+BASE_FLAGS := -std=gnu11 -O2 -g $(WARN) -fno-common -fvisibility=hidden -D_GNU_SOURCE -I. \
+	-DHR_VERSION='"$(VERSION)"' -MMD -MP $(CFLAGS)
+SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+
+# The preloaded object lives in other people's processes: no stack protector or fortify (they call out of libc's
+# small set), initial-exec TLS, everything resolved at load.
+SO_FLAGS := -fPIC -fno-stack-protector -U_FORTIFY_SOURCE -ftls-model=initial-exec -fno-plt
+FETCH_PKGS := libcurl openssl expat jansson zlib libunwind-ptrace libunwind-generic
+FETCH_CFLAGS := $(shell pkg-config --cflags $(FETCH_PKGS) 2>/dev/null)
+FETCH_LIBS := $(shell pkg-config --libs $(FETCH_PKGS) 2>/dev/null) -lpthread -lm
+
+ROOMS := base net auth store list cache plan serve cmd
+CONFIG_SRC := $(wildcard config/*.c)
+# The part of config/ that never allocates and so may live in the preloaded object.
+CONFIG_SO_SRC := config/maps.c config/key.c
+SO_SRC := $(wildcard interpose/*.c) $(CONFIG_SO_SRC)
+INDEX_SRC := interpose/index.c
+
+so_obj = $(patsubst %.c,$(O)/so/%.o,$(1))
+obj = $(patsubst %.c,$(O)/%.o,$(1))
+
+CONFIG_LIB := $(B)/lib/config.a
+room_lib = $(B)/lib/$(1).a
+ROOM_LIBS := $(foreach r,$(ROOMS),$(call room_lib,$(r)))
+
+.PHONY: all so command deps demo test test-all bench soak dist install uninstall clean format lint check unit help fuzz
+all: so command
+so: $(B)/libheadrace.so
+command: $(B)/headrace
+
+help:
+	@echo "all deps demo test test-all bench soak dist install uninstall clean format lint unit fuzz"
+	@sed -n '2,4s/^# *//p' Makefile
+
+$(O)/so/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CC(so)  $<")
+	$(Q)$(CC) $(BASE_FLAGS) $(SO_FLAGS) -c -o $@ $<
+
+$(O)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CC      $<")
+	$(Q)$(CC) $(BASE_FLAGS) $(SAN_FLAGS) $(FETCH_CFLAGS) -c -o $@ $<
+
+# Exports are exactly the names of the table.
+$(B)/exports.map: interpose/symbols.def scripts/exports
+	@mkdir -p $(@D)
+	$(Q)sh scripts/exports interpose/symbols.def > $@.tmp && mv $@.tmp $@
+
+$(B)/libheadrace.so: $(call so_obj,$(SO_SRC)) $(B)/exports.map
+	$(if $(V),,@echo "  LD      $@")
+	$(Q)$(CC) -shared -Wl,-z,defs,-z,now,-z,relro,-soname,libheadrace.so -Wl,--version-script=$(B)/exports.map \
+		-o $@ $(call so_obj,$(SO_SRC))
+
+$(CONFIG_LIB): $(call obj,$(CONFIG_SRC))
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+define room_rule
+$(call room_lib,$(1)): $(call obj,$(wildcard fetch/$(1)/*.c)) $(if $(filter list,$(1)),$(call obj,$(INDEX_SRC)))
+	@mkdir -p $$(@D)
+	$$(Q)rm -f $$@ && ar rcs $$@ $$^
+endef
+$(foreach r,$(ROOMS),$(eval $(call room_rule,$(r))))
+
+# cmd's main.o comes out of its archive by the linker's need of `main`.
+$(B)/headrace: $(ROOM_LIBS) $(CONFIG_LIB)
+	$(if $(V),,@echo "  LD      $@")
+	$(Q)$(CC) $(SAN_FLAGS) -rdynamic -o $@ -Wl,--start-group $(ROOM_LIBS) $(CONFIG_LIB) -Wl,--end-group $(FETCH_LIBS)
+
+# Unit tests: tests/unit/ROOM/test_X.c -> build/tests/unit/ROOM/test_X, linked with ROOM and the rooms before it.
+UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
+UNIT_BIN := $(patsubst tests/%.c,$(B)/tests/%,$(UNIT_SRC))
+rooms_upto = $(shell echo $(ROOMS) | awk -v r=$(1) '{for(i=1;i<=NF;i++){print $$i; if($$i==r) exit}}')
+
+define unit_rule
+$(B)/tests/unit/$(1)/%: tests/unit/$(1)/%.c $(foreach r,$(call rooms_upto,$(1)),$(call room_lib,$(r))) $(CONFIG_LIB)
+	@mkdir -p $$(@D)
+	$$(if $$(V),,@echo "  UNIT    $$<")
+	$$(Q)$$(CC) $$(BASE_FLAGS) $$(SAN_FLAGS) $$(FETCH_CFLAGS) -MF $$@.d -o $$@ $$< -Wl,--start-group \
+		$(foreach r,$(call rooms_upto,$(1)),$(call room_lib,$(r))) $(CONFIG_LIB) -Wl,--end-group $$(FETCH_LIBS) -lcmocka
+endef
+$(foreach r,$(ROOMS),$(eval $(call unit_rule,$(r))))
+
+$(B)/tests/unit/config/%: tests/unit/config/%.c $(CONFIG_LIB)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  UNIT    $<")
+	$(Q)$(CC) $(BASE_FLAGS) $(SAN_FLAGS) -MF $@.d -o $@ $< $(CONFIG_LIB) -lcmocka
+
+# interpose/ as a plain object set: its pure parts (path, index, view) are linked into ordinary tests.
+$(B)/tests/unit/interpose/%: tests/unit/interpose/%.c $(call obj,$(SO_SRC))
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  UNIT    $<")
+	$(Q)$(CC) $(BASE_FLAGS) $(SAN_FLAGS) -MF $@.d -o $@ $< $(call obj,$(SO_SRC)) -lcmocka
+
+unit: $(UNIT_BIN)
+
+# Preload programs: one small program a behaviour.
+PROBE_SRC := $(wildcard tests/preload/*.c)
+PROBE_BIN := $(patsubst tests/%.c,$(B)/tests/%,$(PROBE_SRC))
+$(B)/tests/preload/%: tests/preload/%.c Makefile
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  PROBE   $<")
+	$(Q)$(CC) -std=gnu11 -O1 -g -Wall -Wextra -D_GNU_SOURCE -I. -o $@ $< -lpthread -ldl
+probes: $(PROBE_BIN)
+.PHONY: probes
+
+# Fuzzers need clang: tests/fuzz/fuzz_X.c with `int LLVMFuzzerTestOneInput(...)`.
+FUZZ_BIN := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_OBJ_SRC := $(CONFIG_SRC) $(wildcard fetch/base/*.c fetch/auth/*.c fetch/store/*.c fetch/net/*.c fetch/list/*.c) \
+	interpose/index.c interpose/path.c interpose/tiny.c
+$(B)/tests/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ_SRC)
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  FUZZ    $<")
+	$(Q)clang $(filter-out -MMD -MP,$(BASE_FLAGS)) $(FETCH_CFLAGS) -fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o $@ $< $(FUZZ_OBJ_SRC) $(FETCH_LIBS)
+$(B)/tests/fuzz/fuzz_socket $(B)/tests/fuzz/fuzz_slots: \
+	FUZZ_OBJ_SRC += $(wildcard fetch/cache/*.c fetch/plan/*.c fetch/serve/*.c)
+fuzz: $(FUZZ_BIN)
+
+deps:
+	sh scripts/deps
+demo:
+	sh scripts/demo
+test:
+	sh scripts/test
+test-all:
+	sh scripts/test --all
+bench: all
+	sh scripts/bench
+check: lint
+lint:
+	sh scripts/checks
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/headrace
+	install -m 0755 $(B)/headrace $(DESTDIR)$(PREFIX)/lib/headrace/headrace
+	install -m 0755 $(B)/libheadrace.so $(DESTDIR)$(PREFIX)/lib/headrace/libheadrace.so
+	ln -sf ../lib/headrace/headrace $(DESTDIR)$(PREFIX)/bin/headrace
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/headrace $(DESTDIR)$(PREFIX)/lib/headrace/headrace \
+		$(DESTDIR)$(PREFIX)/lib/headrace/libheadrace.so
+	-rmdir $(DESTDIR)$(PREFIX)/lib/headrace
+soak dist:
+	@echo "make $@: not available in this version" >&2; exit 2
+clean:
+	rm -rf build/obj build/lib build/tests build/libheadrace.so build/headrace build/exports.map \
+		build-address build-undefined build-thread
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
