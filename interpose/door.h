@@ -1,0 +1,22 @@
+/* What every hook with a path asks first: is it ours? */
+#ifndef HR_DOOR_H
+#define HR_DOOR_H
+
+#include "interpose/path.h"
+#include "interpose/real.h"
+
+/* True: ours, *ret_place says where. False: not ours, and *path is what the real call is to be given (it may
+ * point into *ret_place, where a relative path led out of a map). */
+static inline bool hr_door(int dirfd, const char **path, struct hr_place *ret_place)
+{
+    if (__builtin_expect(!hr_active, 1) || !hr_path_maybe(dirfd, *path)) {
+        return false;
+    }
+    if (hr_path_find(dirfd, *path, ret_place)) {
+        return true;
+    }
+    *path = hr_path_outside(dirfd, *path, ret_place);
+    return false;
+}
+
+#endif

@@ -1,0 +1,168 @@
+#include "interpose/identity.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <sys/auxv.h>
+
+#include "interpose/context.h"
+#include "interpose/standin.h"
+#include "interpose/sys.h"
+#include "interpose/tiny.h"
+#include "interpose/view.h"
+#include "interpose/inner.h"
+
+#define TORN_TRIES 1000 /* of one record; the daemon writes 64 bytes */
+#define ID_DIGITS 16
+
+/* One record, whole. False: it is being written and its writer does not come on, or it is another inode's by
+ * now. */
+static bool read_record(const struct hr_resident *record, uint64_t ino, struct hr_resident *ret)
+{
+    for (unsigned i = 0; i < TORN_TRIES; i++) {
+        uint32_t seq = atomic_load_explicit(&record->seq, memory_order_acquire);
+        if (seq & 1) {
+            continue;
+        }
+        hr_copy_shared(ret, record, sizeof(*ret));
+        if (atomic_load_explicit(&record->seq, memory_order_relaxed) == seq) {
+            return atomic_load_explicit(&ret->ino, memory_order_relaxed) == ino;
+        }
+    }
+    return false;
+}
+
+bool hr_identity_lookup(const struct hr_residents *table, uint64_t ino, uint64_t size, uint32_t nonce,
+                        struct hr_identity *ret)
+{
+    struct hr_resident copy;
+    uint64_t at = hr_ino_slot(ino, table->capacity);
+    if (ino == 0 || ino == HR_INO_GONE) {
+        return false;
+    }
+    for (uint64_t i = 0; i < table->capacity; i++, at = (at + 1) & (table->capacity - 1)) {
+        const struct hr_resident *record = &table->records[at];
+        uint64_t found = atomic_load_explicit(&record->ino, memory_order_acquire);
+        if (found == 0) {
+            return false;
+        }
+        /* An inode may be there twice: evicted but open somewhere, and given again to a new file. */
+        if (found == ino && read_record(record, ino, &copy) && copy.size == size && copy.nonce == nonce) {
+            *ret = (struct hr_identity){
+                .ino = copy.object_ino, .dev = copy.object_dev, .size = copy.size, .mtime_ns = copy.mtime_ns};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the kernel's name of this descriptor look like cache_dir/objects/XX/ID? Asked once in a process that
+ * has no session yet, so of inherited descriptors only. */
+static bool named_like_ours(int fd)
+{
+    char path[PATH_MAX];
+    uint64_t id;
+    static const char gone[] = " (deleted)";
+    static const char folder[] = "/objects/";
+    int len = hr_standin_readlink(fd, path, sizeof(path));
+    if (len < 0) {
+        return false;
+    }
+    size_t end = (size_t)len;
+    if (end > sizeof(gone) - 1 && memcmp(path + end - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0) {
+        end -= sizeof(gone) - 1;
+    }
+    size_t tail = sizeof(folder) - 1 + 2 + 1 + ID_DIGITS;
+    if (end <= tail) {
+        return false;
+    }
+    const char *at = path + end - tail;
+    const char *digits = at + sizeof(folder) - 1 + 3;
+    return memcmp(at, folder, sizeof(folder) - 1) == 0 && digits[-1] == '/' &&
+           memcmp(digits - 3, digits + ID_DIGITS - 2, 2) == 0 && hr_hex_parse(digits, ID_DIGITS, &id);
+}
+
+static bool find_identity(int fd, const struct stat *stat, struct hr_identity *ret)
+{
+    struct hr_session session;
+    if (!S_ISREG(stat->st_mode) || (stat->st_mode & 07777) != HR_CACHE_FILE_MODE || stat->st_nlink > 1 ||
+        stat->st_uid != (uid_t)getauxval(AT_EUID)) {
+        return false;
+    }
+    bool known = hr_session_peek(&session);
+    if (known && stat->st_dev != session.control->cache_dev) {
+        return false;
+    }
+    if (!known || atomic_load_explicit(&session.control->retired, memory_order_acquire)) {
+        if ((!known && !named_like_ours(fd)) || hr_session_get(&session) < 0 ||
+            stat->st_dev != session.control->cache_dev) {
+            return false;
+        }
+    }
+    const struct hr_residents *table = hr_session_residents();
+    return table && hr_identity_lookup(table, stat->st_ino, (uint64_t)stat->st_size,
+                                       (uint32_t)stat->st_mtim.tv_nsec, ret);
+}
+
+/* What a descriptor stands for; false: the kernel's answer stands. */
+static bool find_object(int fd, const struct stat *stat, struct hr_object *ret)
+{
+    struct hr_identity identity;
+    struct hr_place place;
+    if (HR_UNLIKELY(S_ISDIR(stat->st_mode) && hr_standin_maybe(fd))) {
+        return hr_path_of_fd(fd, &place) && hr_view_find(&place, ret) == 0;
+    }
+    if (!find_identity(fd, stat, &identity)) {
+        return false;
+    }
+    *ret = (struct hr_object){.kind = HR_KIND_FILE,
+                              .size = identity.size,
+                              .mtime_ns = identity.mtime_ns,
+                              .ino = identity.ino,
+                              .dev = identity.dev};
+    return true;
+}
+
+void hr_identity_stat(int fd, struct stat *stat)
+{
+    struct hr_object object;
+    if (find_object(fd, stat, &object)) {
+        hr_view_stat(&object, stat);
+    }
+}
+
+void hr_identity_statx(int fd, unsigned mask, struct statx *stat)
+{
+    struct hr_object object;
+    uint64_t major = stat->stx_dev_major;
+    uint64_t minor = stat->stx_dev_minor;
+    struct stat plain = {
+        /* glibc's dev_t, which is the kernel's new_encode_dev for numbers of 32 bits */
+        .st_dev =
+            (minor & 0xff) | (major & 0xfff) << 8 | (minor & ~0xffull) << 12 | (major & ~0xfffull) << 32,
+        .st_ino = stat->stx_ino,
+        .st_mode = stat->stx_mode,
+        .st_nlink = stat->stx_nlink,
+        .st_uid = stat->stx_uid,
+        .st_size = (off_t)stat->stx_size,
+        .st_mtim = {.tv_sec = stat->stx_mtime.tv_sec, .tv_nsec = stat->stx_mtime.tv_nsec},
+    };
+    if (find_object(fd, &plain, &object)) {
+        hr_view_statx(&object, mask, stat);
+    }
+}
+
+bool hr_identity_fd(int fd, struct stat *ret)
+{
+    struct hr_identity identity;
+    struct stat stat;
+    if (HR_SYS2(SYS_fstat, fd, &stat) < 0 || !find_identity(fd, &stat, &identity)) {
+        return false;
+    }
+    struct hr_object object = {.kind = HR_KIND_FILE,
+                               .size = identity.size,
+                               .mtime_ns = identity.mtime_ns,
+                               .ino = identity.ino,
+                               .dev = identity.dev};
+    hr_view_stat(&object, ret);
+    return true;
+}

@@ -1,0 +1,126 @@
+/* The part of path.h that knows descriptors and the working directory. */
+#include "interpose/path.h"
+
+#include <fcntl.h>
+
+#include "interpose/cwd.h"
+#include "interpose/standin.h"
+#include "interpose/inner.h"
+
+bool hr_path_maybe_looked(int dirfd, const char *path)
+{
+    if (HR_UNLIKELY(!path)) {
+        return false;
+    }
+    if (path[0] == '/') {
+        unsigned map;
+        uint32_t len;
+        return hr_path_under(path, &map, &len) || hr_path_is_odd(path);
+    }
+    if (path[0] == '\0') {
+        return false;
+    }
+    return dirfd == AT_FDCWD ? hr_cwd_leads(path) : hr_standin_maybe(dirfd);
+}
+
+/* Directory that a relative path starts from, as the program sees it, into out. Length or -errno;
+ * *ret_inside: the kernel has a stand-in there. */
+static int base_of(int dirfd, char *out, size_t room, bool *ret_inside)
+{
+    struct hr_place place;
+    if (dirfd == AT_FDCWD) {
+        *ret_inside = hr_cwd_inside();
+        return hr_cwd_get(out, room);
+    }
+    int len = hr_standin_readlink(dirfd, out, room);
+    if (len < 0) {
+        return len;
+    }
+    *ret_inside = hr_standin_place(out, &place);
+    if (*ret_inside) {
+        memcpy(out, place.path, (size_t)place.len + 1);
+        return (int)place.len;
+    }
+    if (out[0] != '/' || !hr_path_above(out, (size_t)len)) {
+        hr_standin_unmark(dirfd);
+        return -ENOENT;
+    }
+    return len;
+}
+
+/* Canonical form of (dirfd, path) into place->path: its length or -errno. */
+static int resolve(int dirfd, const char *path, struct hr_place *place, bool *ret_inside)
+{
+    int base = 0;
+    *ret_inside = false;
+    if (path[0] != '/') {
+        base = base_of(dirfd, place->path, sizeof(place->path), ret_inside);
+        if (base <= 0) {
+            return base ? base : -ENOENT;
+        }
+    }
+    return hr_path_join(place->path, (size_t)base, path, place->path, sizeof(place->path),
+                        &place->must_be_dir);
+}
+
+bool hr_path_find(int dirfd, const char *path, struct hr_place *ret)
+{
+    bool inside;
+    uint32_t root;
+    if (!hr_path_maybe(dirfd, path)) {
+        return false;
+    }
+    int len = resolve(dirfd, path, ret, &inside);
+    if (len < 0 || !hr_path_under(ret->path, &ret->map, &root)) {
+        return false;
+    }
+    ret->len = (uint32_t)len;
+    ret->rel = root + (ret->path[root] == '/');
+    return true;
+}
+
+const char *hr_path_outside(int dirfd, const char *path, struct hr_place *scratch)
+{
+    unsigned map;
+    uint32_t root;
+    bool inside;
+    if (!hr_active || !hr_path_maybe(dirfd, path)) {
+        return path;
+    }
+    if (path[0] == '/' && !hr_path_under(path, &map, &root)) {
+        return path;
+    }
+    int len = resolve(dirfd, path, scratch, &inside);
+    if (len < 0 || (path[0] != '/' && !inside)) {
+        return path;
+    }
+    if (scratch->must_be_dir && len > 1 && (size_t)len + 1 < sizeof(scratch->path)) {
+        scratch->path[len] = '/';
+        scratch->path[len + 1] = '\0';
+    }
+    return scratch->path;
+}
+
+bool hr_path_is_way(int dirfd, const char *path, struct hr_place *scratch)
+{
+    bool inside;
+    int len = resolve(dirfd, path, scratch, &inside);
+    return len > 0 && hr_path_above(scratch->path, (size_t)len);
+}
+
+bool hr_path_of_fd(int fd, struct hr_place *ret)
+{
+    bool inside;
+    uint32_t root;
+    if (fd == AT_FDCWD ? !hr_cwd_inside() : !hr_standin_maybe(fd)) {
+        return false;
+    }
+    int len = base_of(fd, ret->path, sizeof(ret->path), &inside);
+    if (len < 0 || !inside || !hr_path_under(ret->path, &ret->map, &root)) {
+        return false;
+    }
+    ret->len = (uint32_t)len;
+    ret->rel = root + (ret->path[root] == '/');
+    ret->must_be_dir = true;
+    return true;
+}

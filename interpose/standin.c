@@ -1,0 +1,160 @@
+#include "interpose/standin.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+
+#include "interpose/context.h"
+#include "interpose/getdents.h"
+#include "interpose/sys.h"
+#include "interpose/tiny.h"
+#include "interpose/inner.h"
+
+#define INHERITED_MAX 256 /* DESIGN: descriptors looked at by the constructor */
+#define MAP_HASH_DIGITS 16
+
+_Atomic uint8_t hr_standin_marks[HR_STANDIN_MARKS];
+
+static void set_mark(int fd, uint8_t value)
+{
+    if (fd >= 0 && fd < HR_STANDIN_MARKS) {
+        atomic_store_explicit(&hr_standin_marks[fd], value, memory_order_relaxed);
+    }
+}
+
+void hr_standin_mark(int fd)
+{
+    set_mark(fd, 1);
+}
+
+void hr_standin_mark_above(int fd)
+{
+    set_mark(fd, 1);
+}
+
+void hr_standin_unmark(int fd)
+{
+    if (fd < 0 || fd >= HR_STANDIN_MARKS ||
+        !atomic_load_explicit(&hr_standin_marks[fd], memory_order_relaxed)) {
+        return;
+    }
+    /* In a vfork child the table is the parent's and its descriptor is still open. A mark too many only costs
+     * a look. */
+    if (!hr_pid_is_borrowed()) {
+        set_mark(fd, 0);
+    }
+}
+
+void hr_standin_copy(int from, int to)
+{
+    if (from < HR_STANDIN_MARKS && hr_standin_maybe(from)) {
+        hr_getdents_share(from);
+        set_mark(to, atomic_load_explicit(&hr_standin_marks[from], memory_order_relaxed));
+    } else {
+        hr_standin_unmark(to);
+    }
+}
+
+int hr_standin_readlink(int fd, char *out, size_t room)
+{
+    char link[32];
+    struct hr_out path;
+    hr_out_init(&path, link, sizeof(link));
+    hr_out_text(&path, "/proc/self/fd/");
+    hr_out_decimal(&path, (uint64_t)fd);
+    long len = HR_SYS4(SYS_readlinkat, AT_FDCWD, link, out, room - 1);
+    if (len < 0) {
+        return (int)len;
+    }
+    out[len] = '\0';
+    return (size_t)len == room - 1 ? -ENAMETOOLONG : (int)len;
+}
+
+/* Entries of an open /proc/self/fd directory. */
+static void adopt_listed(int dir)
+{
+    char buffer[4096] __attribute__((aligned(8)));
+    for (;;) {
+        long got = HR_SYS3(SYS_getdents64, dir, buffer, sizeof(buffer));
+        if (got <= 0) {
+            return;
+        }
+        for (long at = 0; at < got;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(buffer + at);
+            at += entry->d_reclen;
+            int fd = 0;
+            for (const char *c = entry->d_name; fd >= 0 && *c; c++) {
+                fd = *c >= '0' && *c <= '9' && fd < INHERITED_MAX ? fd * 10 + (*c - '0') : -1;
+            }
+            if (fd < 0 || fd >= INHERITED_MAX) {
+                continue;
+            }
+            long flags = HR_SYS3(SYS_fcntl, fd, F_GETFL, 0);
+            if (flags >= 0 && (flags & O_PATH)) {
+                hr_standin_mark(fd);
+            }
+        }
+    }
+}
+
+void hr_standin_adopt_inherited(void)
+{
+    long dir = HR_SYS4(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (dir >= 0) {
+        adopt_listed((int)dir);
+        HR_SYS1(SYS_close, dir);
+    }
+}
+
+uint64_t hr_standin_hash(unsigned map)
+{
+    static _Atomic uint64_t known[HR_MAPS_MAX];
+    uint64_t hash = atomic_load_explicit(&known[map], memory_order_relaxed);
+    if (!hash) {
+        hash = hr_map_hash(&hr_maps.map[map]);
+        atomic_store_explicit(&known[map], hash, memory_order_relaxed);
+    }
+    return hash;
+}
+
+/* The map whose stand-ins lie under this hash, or -1. */
+static int map_of_hash(uint64_t hash)
+{
+    for (unsigned i = 0; i < hr_maps.count; i++) {
+        if (hr_standin_hash(i) == hash) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+bool hr_standin_place(const char *real_path, struct hr_place *ret)
+{
+    /* The hash of path and URL says it all; cache_dir may be spelled through symlinks, or not be known yet.
+     */
+    for (const char *at = real_path; (at = strstr(at, "/dirs/")) != NULL; at++) {
+        const char *digits = at + sizeof("/dirs/") - 1;
+        uint64_t hash;
+        if (!hr_hex_parse(digits, MAP_HASH_DIGITS, &hash)) {
+            continue;
+        }
+        const char *rest = digits + MAP_HASH_DIGITS;
+        int map = *rest == '/' || *rest == '\0' ? map_of_hash(hash) : -1;
+        if (map < 0) {
+            continue;
+        }
+        struct hr_out path;
+        hr_out_init(&path, ret->path, sizeof(ret->path));
+        hr_out_text(&path, hr_maps.map[map].path);
+        hr_out_text(&path, rest);
+        int len = hr_out_done(&path);
+        uint32_t root;
+        if (len < 0 || !hr_path_under(ret->path, &ret->map, &root)) {
+            return false;
+        }
+        ret->len = (uint32_t)len;
+        ret->rel = root + (ret->path[root] == '/');
+        ret->must_be_dir = true;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,38 @@
+/* Stand-in directories: real, empty directories under cache_dir/dirs/MAPHASH/PATH that carry a descriptor or
+ * a working directory for us. Which place a descriptor stands for is found from the descriptor alone
+ * (readlink of /proc/self/fd/N); one byte a descriptor only says where looking is worth it.
+ * Async-signal-safe. */
+#ifndef HR_STANDIN_H
+#define HR_STANDIN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "interpose/path.h"
+
+/* A byte a descriptor number: 0 is "certainly not". Numbers beyond the table always look. */
+#define HR_STANDIN_MARKS 65536 /* untouched pages cost nothing */
+extern _Atomic uint8_t hr_standin_marks[HR_STANDIN_MARKS];
+static inline bool hr_standin_maybe(int fd)
+{
+    return fd >= 0 && (__builtin_expect(fd >= HR_STANDIN_MARKS, 0) ||
+                       atomic_load_explicit(&hr_standin_marks[fd], memory_order_relaxed) != 0);
+}
+void hr_standin_mark(int fd);
+void hr_standin_unmark(int fd);         /* no-op in a vfork child */
+void hr_standin_copy(int from, int to); /* after dup, dup2, dup3, F_DUPFD */
+void hr_standin_adopt_inherited(void);  /* constructor: descriptors 0..255 */
+
+/* A directory on the way to a map ("/mnt" of "/mnt/data"): a relative path from it may be ours too. */
+void hr_standin_mark_above(int fd);
+/* Where the kernel says a descriptor points (readlink of /proc/self/fd/N): length or -errno; terminated. */
+int hr_standin_readlink(int fd, char *out, size_t room);
+
+/* hr_map_hash of a map, computed once. */
+uint64_t hr_standin_hash(unsigned map);
+/* A real path under cache_dir/dirs -> the mapped path it stands for. False: it is not one of ours. */
+bool hr_standin_place(const char *real_path, struct hr_place *ret);
+
+#endif

@@ -1,0 +1,155 @@
+#include "interpose/tiny.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "interpose/sys.h"
+#include "interpose/inner.h"
+
+#define LINE_BYTES 1024 /* one write of a pipe stays whole up to 4096 */
+
+static bool mute;
+
+void hr_out_init(struct hr_out *out, char *buffer, size_t room)
+{
+    *out = (struct hr_out){.text = buffer, .room = room, .full = room == 0};
+    if (room) {
+        buffer[0] = '\0';
+    }
+}
+
+void hr_out_bytes(struct hr_out *out, const char *bytes, size_t len)
+{
+    if (out->full || len >= out->room - out->len) {
+        out->full = true;
+        return;
+    }
+    memcpy(out->text + out->len, bytes, len);
+    out->len += len;
+    out->text[out->len] = '\0';
+}
+
+void hr_out_text(struct hr_out *out, const char *text)
+{
+    hr_out_bytes(out, text, strlen(text));
+}
+
+void hr_out_hex(struct hr_out *out, uint64_t value, unsigned digits)
+{
+    char text[16];
+    if (digits > sizeof(text)) {
+        digits = sizeof(text);
+    }
+    for (unsigned i = digits; i-- > 0; value >>= 4) {
+        text[i] = "0123456789abcdef"[value & 15];
+    }
+    hr_out_bytes(out, text, digits);
+}
+
+void hr_out_decimal(struct hr_out *out, uint64_t value)
+{
+    char text[20];
+    size_t at = sizeof(text);
+    do {
+        text[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    hr_out_bytes(out, text + at, sizeof(text) - at);
+}
+
+int hr_out_done(const struct hr_out *out)
+{
+    return out->full ? -ENAMETOOLONG : (int)out->len;
+}
+
+void hr_copy_shared(void *to, const void *from, size_t bytes)
+{
+    char *out = to;
+    const char *in = from;
+    for (; bytes >= sizeof(uint32_t);
+         bytes -= sizeof(uint32_t), in += sizeof(uint32_t), out += sizeof(uint32_t)) {
+        uint32_t word = __atomic_load_n((const uint32_t __attribute__((may_alias)) *)in, __ATOMIC_ACQUIRE);
+        memcpy(out, &word, sizeof(word));
+    }
+    for (; bytes > 0; bytes--) {
+        *out++ = __atomic_load_n(in++, __ATOMIC_ACQUIRE);
+    }
+}
+
+bool hr_hex_parse(const char *text, unsigned digits, uint64_t *ret)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < digits; i++) {
+        char c = text[i];
+        unsigned digit;
+        if (c >= '0' && c <= '9') {
+            digit = (unsigned)(c - '0');
+        } else if (c >= 'a' && c <= 'f') {
+            digit = (unsigned)(c - 'a') + 10;
+        } else {
+            return false;
+        }
+        value = value << 4 | digit;
+    }
+    *ret = value;
+    return true;
+}
+
+const char *hr_env(const char *name)
+{
+    size_t len = strlen(name);
+    for (char **at = environ; at && *at; at++) {
+        if (strncmp(*at, name, len) == 0 && (*at)[len] == '=') {
+            return *at + len + 1;
+        }
+    }
+    return NULL;
+}
+
+uint64_t hr_now_ms(void)
+{
+    struct timespec now = {0};
+    HR_SYS2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void hr_sleep_ms(unsigned ms)
+{
+    struct timespec span = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    HR_SYS2(SYS_nanosleep, &span, 0);
+}
+
+void hr_say_init(void)
+{
+    mute = HR_SYS3(SYS_fcntl, STDERR_FILENO, F_GETFD, 0) < 0;
+}
+
+void hr_say(const char *part, ...)
+{
+    char line[LINE_BYTES];
+    struct hr_out out;
+    va_list parts;
+
+    if (mute) {
+        return;
+    }
+    /* The last byte of the room is the newline's. */
+    hr_out_init(&out, line, sizeof(line) - 1);
+    hr_out_text(&out, "headrace: ");
+    va_start(parts, part);
+    for (const char *text = part; text; text = va_arg(parts, const char *)) {
+        size_t len = strlen(text);
+        size_t left = out.room - 1 - out.len;
+        hr_out_bytes(&out, text, len < left ? len : left);
+    }
+    va_end(parts);
+    for (size_t i = 0; i < out.len; i++) {
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) {
+            line[i] = '?';
+        }
+    }
+    line[out.len] = '\n';
+    HR_SYS3(SYS_write, STDERR_FILENO, line, out.len + 1);
+}

@@ -1,0 +1,56 @@
+/* What is at a place: index entry, or the daemon's answer -> stat, statx, descriptor. Negative errno
+ * everywhere. */
+#ifndef HR_VIEW_H
+#define HR_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "interpose/abi.h"
+#include "interpose/index.h"
+#include "interpose/path.h"
+
+struct statx;
+
+/* What a place holds. */
+struct hr_object {
+    uint32_t kind; /* HR_KIND_FILE or HR_KIND_DIR */
+    uint32_t map;
+    uint64_t size;
+    int64_t mtime_ns;
+    uint64_t ino;
+    uint32_t dev;
+    /* Known from an index: its view (NULL when the daemon answered) and entry. */
+    const struct hr_tree_view *tree;
+    uint32_t entry;
+};
+
+/* One tree as this process has it mapped: never unmapped, replaced by a newer generation beside it. */
+struct hr_tree_view {
+    uint32_t tree;
+    uint32_t gen;
+    struct hr_index index;
+    const struct hr_states *states;
+    struct hr_uses *uses;
+};
+
+/* 0, -ENOENT, -ENOTDIR, -EACCES, -EIO... Asks the daemon when no index is there yet (and waits). */
+int hr_view_find(const struct hr_place *place, struct hr_object *ret);
+/* The index of a place's tree; when there is none yet, asks for the listing and waits. 0 or -errno. */
+int hr_view_index(const struct hr_place *place, const struct hr_tree_view **ret);
+
+void hr_view_stat(const struct hr_object *object, struct stat *ret);
+void hr_view_statx(const struct hr_object *object, unsigned mask, struct statx *ret);
+
+/* open(2) at a mapped place: waits until the whole object is in the cache, then a real read-only descriptor
+ * of the cache file; a directory gives its stand-in. Answers EROFS/EISDIR/EEXIST/ENOTDIR as a read-only file
+ * system does. */
+int hr_view_open(const struct hr_place *place, int flags, unsigned mode);
+/* Full path of the cache file that holds the object now (for freopen and the like): length or -errno. */
+int hr_view_cache_path(const struct hr_place *place, char *ret_path, size_t room);
+/* An O_PATH descriptor of the stand-in directory of a place (extra: O_CLOEXEC), marked (hr_standin_mark).
+ * -ENOTDIR when the place holds a file. */
+int hr_view_standin(const struct hr_place *place, int extra_flags);
+
+#endif

@@ -1,0 +1,285 @@
+/* The half of view.h that hands out descriptors. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+
+#include "interpose/demand.h"
+#include "interpose/standin.h"
+#include "interpose/sys.h"
+#include "interpose/tiny.h"
+#include "interpose/view_parts.h"
+#include "interpose/inner.h"
+
+/* Flags of the caller that make sense on a cache file. O_DIRECT would fail on tmpfs, and the pages are warm
+ * anyway. */
+#define KEPT_FLAGS (O_CLOEXEC | O_NONBLOCK | O_NOATIME | O_NOCTTY | O_PATH | O_ASYNC | O_SYNC | O_APPEND)
+
+/* ---- cache files
+ * ------------------------------------------------------------------------------------------------ */
+
+static int cache_path(const struct hr_session *session, uint64_t file_id, char *ret_path, size_t room)
+{
+    struct hr_out out;
+    hr_out_init(&out, ret_path, room);
+    hr_out_text(&out, hr_session_dir(session));
+    hr_out_text(&out, "/objects/");
+    hr_out_hex(&out, file_id & 0xff, 2);
+    hr_out_text(&out, "/");
+    hr_out_hex(&out, file_id, 16);
+    return hr_out_done(&out);
+}
+
+static int open_cached(const struct hr_session *session, uint64_t file_id, int flags, char *path, size_t room)
+{
+    int len = cache_path(session, file_id, path, room);
+    if (len < 0) {
+        return len;
+    }
+    return (int)HR_SYS4(SYS_openat, AT_FDCWD, path, flags, 0);
+}
+
+/* Two stores: which object was opened when. Hints for the daemon, never trusted. */
+static void note_use(const struct hr_session *session, const struct hr_tree_view *view, uint32_t entry)
+{
+    struct hr_uses *uses = view->uses;
+    uint32_t clock = atomic_load_explicit(&session->control->use_clock, memory_order_relaxed);
+    uint32_t at = atomic_fetch_add_explicit(&uses->head, 1, memory_order_relaxed);
+    atomic_store_explicit(&uses->last[entry], (uint8_t)clock, memory_order_relaxed);
+    atomic_store_explicit(&uses->ring[at % HR_USES_RING], entry, memory_order_relaxed);
+}
+
+/* An indexed object: opens its cache file, waiting for it as often as it takes. */
+static int open_entry(const struct hr_session *session, const struct hr_tree_view *view, uint32_t entry,
+                      int flags, char *path, size_t room)
+{
+    const struct hr_state *state = &view->states->states[entry];
+    for (unsigned i = 0; i < HR_VIEW_TRIES; i++) {
+        uint32_t word = atomic_load_explicit(&state->word, memory_order_acquire);
+        if (HR_LIKELY(HR_STATE_KIND(word) == HR_STATE_RESIDENT)) {
+            uint64_t file_id = atomic_load_explicit(&state->file_id, memory_order_acquire);
+            int fd = open_cached(session, file_id, flags, path, room);
+            if (HR_LIKELY(fd >= 0)) {
+                note_use(session, view, entry);
+                return fd;
+            }
+            if (fd != -ENOENT) {
+                return fd;
+            }
+            if (atomic_load_explicit(&state->word, memory_order_acquire) != word) {
+                continue;
+            }
+        }
+        int error = hr_demand_entry(session, view, entry, word);
+        if (error) {
+            return error;
+        }
+    }
+    return -EIO;
+}
+
+/* Opens what locate found to be a file. path receives the cache file's. */
+static int open_object(const struct hr_session *session, const struct hr_object *object, uint64_t file_id,
+                       int flags, char *path, size_t room)
+{
+    if (object->tree) {
+        return open_entry(session, object->tree, object->entry, flags, path, room);
+    }
+    int fd = open_cached(session, file_id, flags, path, room);
+    return fd == -ENOENT ? -EAGAIN : fd; /* evicted since the answer: ask again */
+}
+
+/* ---- directories
+ * ------------------------------------------------------------------------------------------------ */
+
+static int standin_path(const struct hr_session *session, const struct hr_place *place, char *ret_path,
+                        size_t room)
+{
+    struct hr_out out;
+    hr_out_init(&out, ret_path, room);
+    hr_out_text(&out, hr_session_dir(session));
+    hr_out_text(&out, "/dirs/");
+    hr_out_hex(&out, hr_standin_hash(place->map), 16);
+    if (place->rel < place->len) {
+        hr_out_text(&out, "/");
+        hr_out_text(&out, place->path + place->rel);
+    }
+    return hr_out_done(&out);
+}
+
+static int open_standin(const struct hr_session *session, const struct hr_place *place, int extra_flags)
+{
+    char path[PATH_MAX];
+    struct hr_answer answer;
+    uint32_t tree;
+    int error = hr_view_tree(session, place, &tree);
+    if (!error) {
+        error = standin_path(session, place, path, sizeof(path));
+    }
+    int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | extra_flags;
+    for (unsigned i = 0; error >= 0 && i < HR_VIEW_TRIES; i++) {
+        long fd = HR_SYS4(SYS_openat, AT_FDCWD, path, flags, 0);
+        if (fd >= 0) {
+            hr_standin_mark((int)fd);
+            return (int)fd;
+        }
+        if (fd != -ENOENT) {
+            return (int)fd;
+        }
+        error = hr_demand_ask(session, HR_OP_STANDIN, tree, hr_standin_hash(place->map),
+                              place->path + place->rel, place->len - place->rel, &answer);
+        if (!error) {
+            error = answer.error;
+        }
+    }
+    return error < 0 ? error : -EIO;
+}
+
+int hr_view_standin(const struct hr_place *place, int extra_flags)
+{
+    struct hr_session session;
+    struct hr_object object;
+    uint64_t file_id;
+    for (unsigned i = 0; i < HR_VIEW_TRIES; i++) {
+        int result = hr_session_get(&session);
+        if (!result) {
+            result = hr_view_locate(&session, place, HR_OP_LOOK, &object, &file_id);
+        }
+        if (!result) {
+            result = object.kind == HR_KIND_DIR ? open_standin(&session, place, extra_flags) : -ENOTDIR;
+        }
+        if (result != -EAGAIN) {
+            return result;
+        }
+    }
+    return -EIO;
+}
+
+/* ---- open(2)
+ * ---------------------------------------------------------------------------------------------------- */
+
+static bool is_tmpfile(int flags)
+{
+    return (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+static bool wants_write(int flags)
+{
+    return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) || is_tmpfile(flags);
+}
+
+/* What a read-only file system says of a name that is not there and should be made. */
+static int create_error(const struct hr_place *place)
+{
+    struct hr_place parent = *place;
+    struct hr_object object;
+    if (place->rel >= place->len) {
+        return -ENOENT;
+    }
+    while (parent.len > parent.rel && parent.path[parent.len - 1] != '/') {
+        parent.len--;
+    }
+    parent.len -= parent.len > 1;
+    if (parent.len < parent.rel) {
+        parent.rel = parent.len;
+    }
+    parent.path[parent.len] = '\0';
+    parent.must_be_dir = true;
+    int error = hr_view_find(&parent, &object);
+    if (error) {
+        return error;
+    }
+    return place->must_be_dir ? -EISDIR : -EROFS;
+}
+
+/* What the flags say of an object that is there. 0: open it. */
+static int judge(const struct hr_object *object, int flags)
+{
+    bool dir = object->kind == HR_KIND_DIR;
+    if ((flags & O_DIRECTORY) && !dir) {
+        return -ENOTDIR;
+    }
+    if (flags & O_PATH) {
+        return 0;
+    }
+    if ((flags & O_CREAT) && (flags & O_EXCL)) {
+        return -EEXIST;
+    }
+    if (dir && is_tmpfile(flags)) {
+        return (flags & O_ACCMODE) == O_RDONLY ? -EINVAL : -EROFS;
+    }
+    if (dir && (wants_write(flags) || (flags & O_CREAT))) {
+        return -EISDIR;
+    }
+    return wants_write(flags) ? -EROFS : 0;
+}
+
+static int open_once(const struct hr_session *session, const struct hr_place *place, int flags, char *path,
+                     size_t room)
+{
+    struct hr_object object;
+    uint64_t file_id = 0;
+    /* Whatever ends in a refusal must not fetch. */
+    bool fetch = (flags & O_PATH) || (!wants_write(flags) && !(flags & (O_CREAT | O_DIRECTORY)));
+    int error = hr_view_locate(session, place, fetch ? HR_OP_OPEN : HR_OP_LOOK, &object, &file_id);
+    if (error == -ENOENT && (flags & O_CREAT) && !(flags & O_PATH)) {
+        return create_error(place);
+    }
+    if (!error) {
+        error = judge(&object, flags);
+    }
+    if (error) {
+        return error;
+    }
+    if (object.kind == HR_KIND_DIR) {
+        return open_standin(session, place, flags & O_CLOEXEC);
+    }
+    if (!fetch && !object.tree) {
+        /* O_CREAT of what is there already: now it is a plain open. */
+        error = hr_view_locate(session, place, HR_OP_OPEN, &object, &file_id);
+        if (error || object.kind != HR_KIND_FILE) {
+            return error ? error : -EAGAIN;
+        }
+    }
+    return open_object(session, &object, file_id, O_RDONLY | (flags & KEPT_FLAGS), path, room);
+}
+
+static int open_at(const struct hr_place *place, int flags, char *path, size_t room)
+{
+    struct hr_session session;
+    for (unsigned i = 0; i < HR_VIEW_TRIES; i++) {
+        int result = hr_session_get(&session);
+        if (!result) {
+            result = open_once(&session, place, flags, path, room);
+        }
+        if (result != -EAGAIN) {
+            return result;
+        }
+    }
+    return -EIO;
+}
+
+int hr_view_open(const struct hr_place *place, int flags, unsigned mode)
+{
+    char path[PATH_MAX];
+    (void)mode; /* nothing is created */
+    return open_at(place, flags, path, sizeof(path));
+}
+
+int hr_view_cache_path(const struct hr_place *place, char *ret_path, size_t room)
+{
+    /* A directory must not pass: its stand-in's path is nobody's business. */
+    struct hr_object object;
+    int fd = hr_view_find(place, &object);
+    if (fd < 0) {
+        return fd;
+    }
+    if (object.kind == HR_KIND_DIR) {
+        return -EISDIR;
+    }
+    fd = open_at(place, O_RDONLY | O_CLOEXEC, ret_path, room);
+    if (fd < 0) {
+        return fd;
+    }
+    HR_SYS1(SYS_close, fd);
+    return (int)strlen(ret_path);
+}

@@ -1,0 +1,154 @@
+/* open and its kin: is it ours? The stack frame of a place exists only in the slow half. */
+#include <fcntl.h>
+#include <stdarg.h>
+
+#include "interpose/path.h"
+#include "interpose/standin.h"
+#include "interpose/sys.h"
+#include "interpose/view.h"
+#include "interpose/inner.h"
+
+typedef int (*open_fn)(const char *path, int flags, ...);
+typedef int (*openat_fn)(int dirfd, const char *path, int flags, ...);
+
+#define NEEDS_MODE(flags) (((flags)&O_CREAT) || ((flags)&O_TMPFILE) == O_TMPFILE)
+
+/* The optional argument, as libc reads it. */
+#define MODE_OF(flags, mode)                                                                                 \
+    do {                                                                                                     \
+        if (NEEDS_MODE(flags)) {                                                                             \
+            va_list arguments;                                                                               \
+            va_start(arguments, flags);                                                                      \
+            (mode) = va_arg(arguments, mode_t);                                                              \
+            va_end(arguments);                                                                               \
+        }                                                                                                    \
+    } while (0)
+
+/* What the real call is: one of two shapes, or the system call while nothing is resolved. */
+struct real_open {
+    open_fn plain;
+    openat_fn at;
+};
+
+static int pass(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
+{
+    if (real.plain && dirfd == AT_FDCWD) {
+        return real.plain(path, flags, mode);
+    }
+    if (real.at) {
+        return real.at(dirfd, path, flags, mode);
+    }
+    return (int)hr_edge(HR_SYS4(SYS_openat, dirfd, path, flags, mode));
+}
+
+static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
+{
+    struct hr_place place;
+    if (hr_path_find(dirfd, path, &place)) {
+        return (int)hr_edge(hr_view_open(&place, flags, mode));
+    }
+    bool way = hr_path_is_way(dirfd, path, &place);
+    int fd = pass(real, dirfd, hr_path_outside(dirfd, path, &place), flags, mode);
+    if (way && fd >= 0) {
+        hr_standin_mark_above(fd);
+    }
+    return fd;
+}
+
+static inline int open_any(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
+{
+    if (HR_UNLIKELY(hr_active) && path &&
+        (hr_path_maybe(dirfd, path) || (path[0] == '/' && hr_path_above_text(path)))) {
+        return open_slow(real, dirfd, path, flags, mode);
+    }
+    return pass(real, dirfd, path, flags, mode);
+}
+
+#define PLAIN(name) ((struct real_open){.plain = hr_real.name})
+#define AT(name) ((struct real_open){.at = hr_real.name})
+
+int open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    MODE_OF(flags, mode);
+    return open_any(PLAIN(open), AT_FDCWD, path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    MODE_OF(flags, mode);
+    return open_any(PLAIN(open64), AT_FDCWD, path, flags, mode);
+}
+
+int __open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    MODE_OF(flags, mode);
+    return open_any(PLAIN(__open), AT_FDCWD, path, flags, mode);
+}
+
+int __open64(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    MODE_OF(flags, mode);
+    return open_any(PLAIN(__open64), AT_FDCWD, path, flags, mode);
+}
+
+int openat(int dirfd, const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    MODE_OF(flags, mode);
+    return open_any(AT(openat), dirfd, path, flags, mode);
+}
+
+int openat64(int dirfd, const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    MODE_OF(flags, mode);
+    return open_any(AT(openat64), dirfd, path, flags, mode);
+}
+
+/* The fortified forms abort when a mode is needed and none can be given. */
+
+int __open_2(const char *path, int flags)
+{
+    if (HR_UNLIKELY(NEEDS_MODE(flags)) && HR_REAL(__open_2)) {
+        return HR_REAL(__open_2)(path, flags);
+    }
+    return open_any(PLAIN(open), AT_FDCWD, path, flags, 0);
+}
+
+int __open64_2(const char *path, int flags)
+{
+    if (HR_UNLIKELY(NEEDS_MODE(flags)) && HR_REAL(__open64_2)) {
+        return HR_REAL(__open64_2)(path, flags);
+    }
+    return open_any(PLAIN(open64), AT_FDCWD, path, flags, 0);
+}
+
+int __openat_2(int dirfd, const char *path, int flags)
+{
+    if (HR_UNLIKELY(NEEDS_MODE(flags)) && HR_REAL(__openat_2)) {
+        return HR_REAL(__openat_2)(dirfd, path, flags);
+    }
+    return open_any(AT(openat), dirfd, path, flags, 0);
+}
+
+int __openat64_2(int dirfd, const char *path, int flags)
+{
+    if (HR_UNLIKELY(NEEDS_MODE(flags)) && HR_REAL(__openat64_2)) {
+        return HR_REAL(__openat64_2)(dirfd, path, flags);
+    }
+    return open_any(AT(openat64), dirfd, path, flags, 0);
+}
+
+int creat(const char *path, mode_t mode)
+{
+    return open_any(PLAIN(open), AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+int creat64(const char *path, mode_t mode)
+{
+    return open_any(PLAIN(open64), AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}

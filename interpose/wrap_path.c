@@ -1,0 +1,214 @@
+/* Questions about a name that hand out no descriptor: access, readlink, realpath. */
+#define HR_HEAP_BY_CONTRACT /* realpath(path, NULL) gives memory to its caller */
+#include <fcntl.h>
+#include <limits.h>
+
+#include "interpose/path.h"
+#include "interpose/shown.h"
+#include "interpose/sys.h"
+#include "interpose/view.h"
+#include "interpose/inner.h"
+
+#ifndef SYS_faccessat2
+#define SYS_faccessat2 439 /* the same on every architecture; Linux 5.8 */
+#endif
+
+#define NOT_OURS 1
+
+/* ---- access
+ * ----------------------------------------------------------------------------------------------------- */
+
+static int raw_access(int dirfd, const char *path, int mode, int flags)
+{
+    long result = HR_SYS4(SYS_faccessat2, dirfd, path, mode, flags);
+    if (result == -ENOSYS) {
+        result = HR_SYS3(SYS_faccessat, dirfd, path, mode);
+    }
+    return (int)hr_edge(result);
+}
+
+static int judge_access(const struct hr_place *place, int mode)
+{
+    struct hr_object object;
+    if (mode & ~(R_OK | W_OK | X_OK)) {
+        return -EINVAL;
+    }
+    int error = hr_view_find(place, &object);
+    if (error) {
+        return error;
+    }
+    if (mode & W_OK) {
+        return -EROFS;
+    }
+    return (mode & X_OK) && object.kind != HR_KIND_DIR ? -EACCES : 0;
+}
+
+static HR_NOINLINE int access_slow(int dirfd, const char *path, int mode, int flags)
+{
+    struct hr_place place;
+    if (hr_path_find(dirfd, path, &place)) {
+        return (int)hr_edge(judge_access(&place, mode));
+    }
+    const char *outside = hr_path_outside(dirfd, path, &place);
+    return outside == path ? NOT_OURS : raw_access(AT_FDCWD, outside, mode, flags);
+}
+
+static inline int access_ours(int dirfd, const char *path, int mode, int flags)
+{
+    if (HR_LIKELY(!hr_active) || !hr_path_maybe(dirfd, path)) {
+        return NOT_OURS;
+    }
+    return access_slow(dirfd, path, mode, flags);
+}
+
+/* After the real call: a directory above a map is there although nothing of it is. */
+static inline int missed(int dirfd, const char *path, int mode, int result)
+{
+    struct stat way;
+    if (HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT ||
+        !(hr_path_above_maybe(path) || hr_path_maybe(dirfd, path)) || !hr_shown_absent(dirfd, path, &way)) {
+        return result;
+    }
+    return (int)hr_edge(mode & W_OK ? -EROFS : 0);
+}
+
+int access(const char *path, int mode)
+{
+    int result = access_ours(AT_FDCWD, path, mode, 0);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, mode,
+                  hr_real.access ? hr_real.access(path, mode) : raw_access(AT_FDCWD, path, mode, 0));
+}
+
+int faccessat(int dirfd, const char *path, int mode, int flags)
+{
+    int result = access_ours(dirfd, path, mode, flags);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(dirfd, path, mode,
+                  hr_real.faccessat ? hr_real.faccessat(dirfd, path, mode, flags)
+                                    : raw_access(dirfd, path, mode, flags));
+}
+
+int euidaccess(const char *path, int mode)
+{
+    int result = access_ours(AT_FDCWD, path, mode, AT_EACCESS);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, mode,
+                  hr_real.euidaccess ? hr_real.euidaccess(path, mode)
+                                     : raw_access(AT_FDCWD, path, mode, AT_EACCESS));
+}
+
+int eaccess(const char *path, int mode)
+{
+    int result = access_ours(AT_FDCWD, path, mode, AT_EACCESS);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, mode,
+                  hr_real.eaccess ? hr_real.eaccess(path, mode)
+                                  : raw_access(AT_FDCWD, path, mode, AT_EACCESS));
+}
+
+/* ---- readlink: a map holds no symlinks
+ * -------------------------------------------------------------------------- */
+
+static HR_NOINLINE ssize_t readlink_slow(int dirfd, const char *path, char *buffer, size_t size)
+{
+    struct hr_place place;
+    struct hr_object object;
+    if (hr_path_find(dirfd, path, &place)) {
+        int error = hr_view_find(&place, &object);
+        return (ssize_t)hr_edge(error ? error : -EINVAL);
+    }
+    return (ssize_t)hr_edge(
+        HR_SYS4(SYS_readlinkat, dirfd, hr_path_outside(dirfd, path, &place), buffer, size));
+}
+
+static inline bool look_here(int dirfd, const char *path)
+{
+    return HR_UNLIKELY(hr_active) && hr_path_maybe(dirfd, path);
+}
+
+ssize_t readlink(const char *path, char *buffer, size_t size)
+{
+    if (look_here(AT_FDCWD, path)) {
+        return readlink_slow(AT_FDCWD, path, buffer, size);
+    }
+    return hr_real.readlink ? hr_real.readlink(path, buffer, size)
+                            : (ssize_t)hr_edge(HR_SYS4(SYS_readlinkat, AT_FDCWD, path, buffer, size));
+}
+
+ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t size)
+{
+    if (look_here(dirfd, path)) {
+        return readlink_slow(dirfd, path, buffer, size);
+    }
+    return hr_real.readlinkat ? hr_real.readlinkat(dirfd, path, buffer, size)
+                              : (ssize_t)hr_edge(HR_SYS4(SYS_readlinkat, dirfd, path, buffer, size));
+}
+
+/* An overflow is the real one's to report. */
+ssize_t __readlink_chk(const char *path, char *buffer, size_t size, size_t room)
+{
+    if (size <= room && (look_here(AT_FDCWD, path) || !HR_REAL(__readlink_chk))) {
+        return readlink_slow(AT_FDCWD, path, buffer, size);
+    }
+    return HR_REAL(__readlink_chk)(path, buffer, size, room);
+}
+
+ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t size, size_t room)
+{
+    if (size <= room && (look_here(dirfd, path) || !HR_REAL(__readlinkat_chk))) {
+        return readlink_slow(dirfd, path, buffer, size);
+    }
+    return HR_REAL(__readlinkat_chk)(dirfd, path, buffer, size, room);
+}
+
+/* ---- realpath
+ * --------------------------------------------------------------------------------------------------- */
+
+static char *answer_realpath(const struct hr_place *place, char *resolved)
+{
+    struct hr_object object;
+    int error = hr_view_find(place, &object);
+    if (error) {
+        hr_edge(error);
+        return NULL;
+    }
+    size_t bytes = (size_t)place->len + 1;
+    char *out = resolved ? resolved : malloc(bytes);
+    return out ? memcpy(out, place->path, bytes) : NULL;
+}
+
+static HR_NOINLINE char *realpath_slow(const char *path, char *resolved)
+{
+    struct hr_place place;
+    if (hr_path_find(AT_FDCWD, path, &place)) {
+        return answer_realpath(&place, resolved);
+    }
+    return HR_REAL(realpath)(hr_path_outside(AT_FDCWD, path, &place), resolved);
+}
+
+char *realpath(const char *path, char *resolved)
+{
+    return look_here(AT_FDCWD, path) ? realpath_slow(path, resolved) : HR_REAL(realpath)(path, resolved);
+}
+
+char *__realpath_chk(const char *path, char *resolved, size_t room)
+{
+    if (room >= PATH_MAX && look_here(AT_FDCWD, path)) {
+        return realpath_slow(path, resolved);
+    }
+    return HR_REAL(__realpath_chk)(path, resolved, room);
+}
+
+char *canonicalize_file_name(const char *path)
+{
+    return look_here(AT_FDCWD, path) ? realpath_slow(path, NULL) : HR_REAL(canonicalize_file_name)(path);
+}

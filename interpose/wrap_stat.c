@@ -1,0 +1,332 @@
+/* stat and its kin, in the ABI since glibc 2.33 and the one before it; both are called by programs of today.
+ */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "interpose/identity.h"
+#include "interpose/path.h"
+#include "interpose/shown.h"
+#include "interpose/sys.h"
+#include "interpose/view.h"
+#include "interpose/inner.h"
+
+_Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout on 64-bit Linux");
+
+/* "version" of the old entry points: 0 is the kernel's and 1 libc's on x86-64; 0 on aarch64. */
+#define OLD_VERSION_MAX 1
+
+#define NOT_OURS 1
+
+static int raw_stat(int dirfd, const char *path, struct stat *ret, int flags)
+{
+    return (int)hr_edge(HR_SYS4(SYS_newfstatat, dirfd, path, ret, flags));
+}
+
+static int raw_fstat(int fd, struct stat *ret)
+{
+    return (int)hr_edge(HR_SYS2(SYS_fstat, fd, ret));
+}
+
+/* 0, -1 with errno, or NOT_OURS: the caller makes the real call with its own arguments. */
+static HR_NOINLINE int stat_slow(int dirfd, const char *path, struct stat *ret, int flags)
+{
+    struct hr_place place;
+    struct hr_object object;
+    if (hr_path_find(dirfd, path, &place)) {
+        int error = hr_view_find(&place, &object);
+        if (!error) {
+            hr_view_stat(&object, ret);
+        }
+        return (int)hr_edge(error);
+    }
+    const char *outside = hr_path_outside(dirfd, path, &place);
+    return outside == path ? NOT_OURS : raw_stat(AT_FDCWD, outside, ret, flags);
+}
+
+static inline int stat_ours(int dirfd, const char *path, void *ret, int flags)
+{
+    if (HR_LIKELY(!hr_active) || !hr_path_maybe(dirfd, path)) {
+        return NOT_OURS;
+    }
+    return stat_slow(dirfd, path, ret, flags);
+}
+
+/* After the real call: a directory above a map is there although nothing of it is. */
+static inline int missed(int dirfd, const char *path, void *ret, int result)
+{
+    if (HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT ||
+        !(hr_path_above_maybe(path) || hr_path_maybe(dirfd, path))) {
+        return result;
+    }
+    return hr_shown_absent(dirfd, path, ret) ? 0 : result;
+}
+
+/* The working directory itself, by an empty path. */
+static HR_NOINLINE int stat_here(struct stat *ret)
+{
+    struct hr_place place;
+    struct hr_object object;
+    if (!hr_path_of_fd(AT_FDCWD, &place)) {
+        return NOT_OURS;
+    }
+    int error = hr_view_find(&place, &object);
+    if (!error) {
+        hr_view_stat(&object, ret);
+    }
+    return (int)hr_edge(error);
+}
+
+static bool means_fd(const char *path, int flags)
+{
+    return (flags & AT_EMPTY_PATH) && (!path || path[0] == '\0');
+}
+
+static inline int after_fstat(int fd, void *ret, int result)
+{
+    if (HR_UNLIKELY(hr_active) && result == 0 && hr_identity_maybe(((const struct stat *)ret)->st_mode)) {
+        hr_identity_stat(fd, ret);
+    }
+    return result;
+}
+
+/* ---- since 2.33
+ * ------------------------------------------------------------------------------------------------- */
+
+int stat(const char *path, struct stat *ret)
+{
+    int result = stat_ours(AT_FDCWD, path, ret, 0);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, ret,
+                  hr_real.stat ? hr_real.stat(path, ret) : raw_stat(AT_FDCWD, path, ret, 0));
+}
+
+int stat64(const char *path, struct stat64 *ret)
+{
+    int result = stat_ours(AT_FDCWD, path, ret, 0);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, ret,
+                  hr_real.stat64 ? hr_real.stat64(path, ret)
+                                 : raw_stat(AT_FDCWD, path, (struct stat *)ret, 0));
+}
+
+int lstat(const char *path, struct stat *ret)
+{
+    int result = stat_ours(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, ret,
+                  hr_real.lstat ? hr_real.lstat(path, ret)
+                                : raw_stat(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW));
+}
+
+int lstat64(const char *path, struct stat64 *ret)
+{
+    int result = stat_ours(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, ret,
+                  hr_real.lstat64 ? hr_real.lstat64(path, ret)
+                                  : raw_stat(AT_FDCWD, path, (struct stat *)ret, AT_SYMLINK_NOFOLLOW));
+}
+
+int fstat(int fd, struct stat *ret)
+{
+    return after_fstat(fd, ret, hr_real.fstat ? hr_real.fstat(fd, ret) : raw_fstat(fd, ret));
+}
+
+int fstat64(int fd, struct stat64 *ret)
+{
+    return after_fstat(fd, ret,
+                       hr_real.fstat64 ? hr_real.fstat64(fd, ret) : raw_fstat(fd, (struct stat *)ret));
+}
+
+/* The half of fstatat that is about us; NOT_OURS when the real call is to be made. */
+static inline int fstatat_ours(int dirfd, const char *path, void *ret, int flags)
+{
+    if (HR_LIKELY(!hr_active)) {
+        return NOT_OURS;
+    }
+    if (HR_UNLIKELY(means_fd(path, flags))) {
+        return dirfd == AT_FDCWD ? stat_here(ret) : NOT_OURS;
+    }
+    return stat_ours(dirfd, path, ret, flags);
+}
+
+int fstatat(int dirfd, const char *path, struct stat *ret, int flags)
+{
+    int result = fstatat_ours(dirfd, path, ret, flags);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    result = hr_real.fstatat ? hr_real.fstatat(dirfd, path, ret, flags) : raw_stat(dirfd, path, ret, flags);
+    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, result);
+}
+
+int fstatat64(int dirfd, const char *path, struct stat64 *ret, int flags)
+{
+    int result = fstatat_ours(dirfd, path, ret, flags);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    result = hr_real.fstatat64 ? hr_real.fstatat64(dirfd, path, ret, flags)
+                               : raw_stat(dirfd, path, (struct stat *)ret, flags);
+    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, result);
+}
+
+/* ---- before 2.33
+ * ------------------------------------------------------------------------------------------------ */
+
+static inline int old_ours(int version, int dirfd, const char *path, void *ret, int flags)
+{
+    return version < 0 || version > OLD_VERSION_MAX ? NOT_OURS : fstatat_ours(dirfd, path, ret, flags);
+}
+
+int __xstat(int version, const char *path, struct stat *ret)
+{
+    int result = old_ours(version, AT_FDCWD, path, ret, 0);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, ret,
+                  hr_real.__xstat ? hr_real.__xstat(version, path, ret) : raw_stat(AT_FDCWD, path, ret, 0));
+}
+
+int __xstat64(int version, const char *path, struct stat64 *ret)
+{
+    int result = old_ours(version, AT_FDCWD, path, ret, 0);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, ret,
+                  hr_real.__xstat64 ? hr_real.__xstat64(version, path, ret)
+                                    : raw_stat(AT_FDCWD, path, (struct stat *)ret, 0));
+}
+
+int __lxstat(int version, const char *path, struct stat *ret)
+{
+    int result = old_ours(version, AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, ret,
+                  hr_real.__lxstat ? hr_real.__lxstat(version, path, ret)
+                                   : raw_stat(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW));
+}
+
+int __lxstat64(int version, const char *path, struct stat64 *ret)
+{
+    int result = old_ours(version, AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    return missed(AT_FDCWD, path, ret,
+                  hr_real.__lxstat64 ? hr_real.__lxstat64(version, path, ret)
+                                     : raw_stat(AT_FDCWD, path, (struct stat *)ret, AT_SYMLINK_NOFOLLOW));
+}
+
+int __fxstat(int version, int fd, struct stat *ret)
+{
+    return after_fstat(fd, ret, hr_real.__fxstat ? hr_real.__fxstat(version, fd, ret) : raw_fstat(fd, ret));
+}
+
+int __fxstat64(int version, int fd, struct stat64 *ret)
+{
+    return after_fstat(fd, ret,
+                       hr_real.__fxstat64 ? hr_real.__fxstat64(version, fd, ret)
+                                          : raw_fstat(fd, (struct stat *)ret));
+}
+
+int __fxstatat(int version, int dirfd, const char *path, struct stat *ret, int flags)
+{
+    int result = old_ours(version, dirfd, path, ret, flags);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    result = hr_real.__fxstatat ? hr_real.__fxstatat(version, dirfd, path, ret, flags)
+                                : raw_stat(dirfd, path, ret, flags);
+    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, result);
+}
+
+int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *ret, int flags)
+{
+    int result = old_ours(version, dirfd, path, ret, flags);
+    if (HR_UNLIKELY(result != NOT_OURS)) {
+        return result;
+    }
+    result = hr_real.__fxstatat64 ? hr_real.__fxstatat64(version, dirfd, path, ret, flags)
+                                  : raw_stat(dirfd, path, (struct stat *)ret, flags);
+    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, result);
+}
+
+/* ---- statx
+ * ------------------------------------------------------------------------------------------------------ */
+
+static int pass_statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
+{
+    return hr_real.statx ? hr_real.statx(dirfd, path, flags, mask, ret)
+                         : (int)hr_edge(HR_SYS5(SYS_statx, dirfd, path, flags, mask, ret));
+}
+
+/* A directory above a map, of which nothing is there. */
+static void fill_way(struct statx *ret, const struct stat *way)
+{
+    struct statx_timestamp time = {.tv_sec = way->st_mtim.tv_sec, .tv_nsec = (uint32_t)way->st_mtim.tv_nsec};
+    memset(ret, 0, sizeof(*ret));
+    ret->stx_mask = STATX_BASIC_STATS;
+    ret->stx_blksize = (uint32_t)way->st_blksize;
+    ret->stx_nlink = (uint32_t)way->st_nlink;
+    ret->stx_uid = way->st_uid;
+    ret->stx_gid = way->st_gid;
+    ret->stx_mode = (uint16_t)way->st_mode;
+    ret->stx_ino = way->st_ino;
+    ret->stx_size = (uint64_t)way->st_size;
+    ret->stx_blocks = (uint64_t)way->st_blocks;
+    ret->stx_atime = ret->stx_mtime = ret->stx_ctime = time;
+    ret->stx_dev_major = major(way->st_dev);
+    ret->stx_dev_minor = minor(way->st_dev);
+}
+
+static HR_NOINLINE int statx_slow(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
+{
+    struct hr_place place;
+    struct hr_object object;
+    bool here = means_fd(path, flags);
+    if (here ? hr_path_of_fd(dirfd, &place) : hr_path_find(dirfd, path, &place)) {
+        int error = hr_view_find(&place, &object);
+        if (!error) {
+            hr_view_statx(&object, mask, ret);
+        }
+        return (int)hr_edge(error);
+    }
+    return pass_statx(dirfd, here ? path : hr_path_outside(dirfd, path, &place), flags, mask, ret);
+}
+
+int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
+{
+    if (HR_LIKELY(!hr_active)) {
+        return pass_statx(dirfd, path, flags, mask, ret);
+    }
+    if (means_fd(path, flags) && dirfd != AT_FDCWD) {
+        int result = pass_statx(dirfd, path, flags, mask, ret);
+        if (result == 0) {
+            hr_identity_statx(dirfd, mask, ret);
+        }
+        return result;
+    }
+    int result = means_fd(path, flags) || hr_path_maybe(dirfd, path)
+                     ? statx_slow(dirfd, path, flags, mask, ret)
+                     : pass_statx(dirfd, path, flags, mask, ret);
+    struct stat way;
+    if (HR_UNLIKELY(result < 0) && missed(dirfd, path, &way, result) == 0) {
+        fill_way(ret, &way);
+        return 0;
+    }
+    return result;
+}

@@ -1,0 +1,160 @@
+/* fopen and freopen: libc's stdio opens by itself, past every hook, so a mapped file is opened here and
+ * handed over. */
+#include "interpose/door.h"
+#include "interpose/standin.h"
+#include "interpose/view.h"
+#include "interpose/tiny.h"
+#include "interpose/inner.h"
+
+#define MODE_LETTERS_MAX 7 /* libc looks at no more */
+#define EVICTED_TRIES 8    /* each one fetched the object anew: a cache that small cannot serve it */
+
+static bool names_charset(const char *mode)
+{
+    return strstr(mode, ",ccs=") != NULL;
+}
+
+/* The open(2) flags of a mode, or -EINVAL. 'x' has no meaning without O_CREAT; 'b', 'c' and 'm' are libc's
+ * affair. */
+static int flags_of(const char *mode)
+{
+    int flags;
+    switch (mode[0]) {
+    case 'r':
+        flags = O_RDONLY;
+        break;
+    case 'w':
+        flags = O_WRONLY | O_CREAT | O_TRUNC;
+        break;
+    case 'a':
+        flags = O_WRONLY | O_CREAT | O_APPEND;
+        break;
+    default:
+        return -EINVAL;
+    }
+    for (int i = 1; i < MODE_LETTERS_MAX && mode[i] && mode[i] != ','; i++) {
+        switch (mode[i]) {
+        case '+':
+            flags = (flags & ~O_ACCMODE) | O_RDWR;
+            break;
+        case 'x':
+            flags |= flags & O_CREAT ? O_EXCL : 0;
+            break;
+        case 'e':
+            flags |= O_CLOEXEC;
+            break;
+        }
+    }
+    return flags;
+}
+
+/* "/proc/self/fd/N": opens the same file again, evicted meanwhile or not. */
+static const char *fd_path(int fd, char *buffer, size_t room)
+{
+    struct hr_out out;
+    hr_out_init(&out, buffer, room);
+    hr_out_text(&out, "/proc/self/fd/");
+    hr_out_decimal(&out, (uint64_t)fd);
+    return hr_out_done(&out) < 0 ? "" : buffer;
+}
+
+/* libc reads inside a stream where no hook sees it, and a stand-in would answer EBADF: a directory that can
+ * be read says EISDIR, as programs expect of fopen()ed ones. */
+static int readable_dir(int fd, int flags)
+{
+    long dir = hr_sys(SYS_openat, AT_FDCWD, (long)"/", O_RDONLY | O_DIRECTORY | (flags & O_CLOEXEC), 0, 0, 0);
+    hr_standin_unmark(fd);
+    hr_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    return (int)dir;
+}
+
+static int open_mapped(const struct hr_place *place, const char *mode)
+{
+    int flags = flags_of(mode);
+    int fd = flags < 0 ? flags : hr_view_open(place, flags, 0666);
+    return fd >= 0 && hr_standin_maybe(fd) ? readable_dir(fd, flags) : fd;
+}
+
+static HR_NOINLINE FILE *fopen_mapped(const struct hr_place *place, const char *mode)
+{
+    int fd = open_mapped(place, mode);
+    if (fd < 0) {
+        errno = -fd;
+        return NULL;
+    }
+    /* fdopen knows no charsets. */
+    char path[32];
+    FILE *stream =
+        names_charset(mode) ? HR_REAL(fopen)(fd_path(fd, path, sizeof(path)), mode) : fdopen(fd, mode);
+    if (!stream || names_charset(mode)) {
+        hr_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    }
+    return stream;
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    struct hr_place place;
+    return hr_door(AT_FDCWD, &path, &place) ? fopen_mapped(&place, mode) : HR_REAL(fopen)(path, mode);
+}
+
+FILE *fopen64(const char *path, const char *mode)
+{
+    struct hr_place place;
+    return hr_door(AT_FDCWD, &path, &place) ? fopen_mapped(&place, mode) : HR_REAL(fopen64)(path, mode);
+}
+
+typedef FILE *(*freopen_fn)(const char *, const char *, FILE *);
+
+/* Without /proc: by the cache file's own name, which an eviction may take away in between. */
+static FILE *freopen_by_name(freopen_fn real, const struct hr_place *place, const char *mode, FILE *stream)
+{
+    char path[HR_PLACE_MAX];
+    for (int tries = 0; tries < EVICTED_TRIES; tries++) {
+        int len = hr_view_cache_path(place, path, sizeof(path));
+        if (len < 0) {
+            errno = -len;
+            return NULL;
+        }
+        FILE *result = real(path, mode, stream);
+        if (result || errno != ENOENT) {
+            return result;
+        }
+    }
+    errno = EIO;
+    return NULL;
+}
+
+static HR_NOINLINE FILE *freopen_mapped(freopen_fn real, const struct hr_place *place, const char *mode,
+                                        FILE *stream)
+{
+    int fd = open_mapped(place, mode);
+    if (fd < 0) {
+        /* A freopen that fails has closed the stream: libc does that on a name which cannot be. */
+        real("", "r", stream);
+        errno = -fd;
+        return NULL;
+    }
+    char path[32];
+    FILE *result = real(fd_path(fd, path, sizeof(path)), mode, stream);
+    if (!result && errno == ENOENT) {
+        result = freopen_by_name(real, place, mode, stream);
+    }
+    hr_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    return result;
+}
+
+/* A NULL path changes the mode of the stream that is there: libc's affair. */
+FILE *freopen(const char *path, const char *mode, FILE *stream)
+{
+    struct hr_place place;
+    return hr_door(AT_FDCWD, &path, &place) ? freopen_mapped(HR_REAL(freopen), &place, mode, stream)
+                                            : HR_REAL(freopen)(path, mode, stream);
+}
+
+FILE *freopen64(const char *path, const char *mode, FILE *stream)
+{
+    struct hr_place place;
+    return hr_door(AT_FDCWD, &path, &place) ? freopen_mapped(HR_REAL(freopen64), &place, mode, stream)
+                                            : HR_REAL(freopen64)(path, mode, stream);
+}

@@ -1,0 +1,367 @@
+/* libc's syscall(): what names a mapped path, or a descriptor of a mapped directory, goes to the hook of that
+ * call; everything else jumps to the real function with its registers untouched (a variadic function takes
+ * its arguments where one with seven fixed ones does, on x86-64 and on aarch64). libuv (statx, close),
+ * CPython (getdents64), Rust's std and tempfile come this way. */
+#define HR_SYSCALL_BY_CONTRACT
+#include <fcntl.h>
+#include <stdatomic.h>
+
+#include "interpose/cwd.h"
+#include "interpose/path.h"
+#include "interpose/standin.h"
+#include "interpose/sys.h"
+#include "interpose/inner.h"
+
+#ifndef SYS_faccessat2
+#define SYS_faccessat2 439 /* the same on every architecture; Linux 5.8 */
+#endif
+#ifndef SYS_openat2
+#define SYS_openat2 437 /* Linux 5.6 */
+#endif
+
+/* <linux/openat2.h>, which older headers lack */
+struct how {
+    uint64_t flags, mode, resolve;
+};
+#define RESOLVE_BENEATH 8
+#define RESOLVE_IN_ROOT 16
+
+#define NUMBERS 512 /* beyond the highest of today; the code below has it too */
+
+/* What a call's arguments are. */
+enum shape { OTHER, PATH, PATHS, AT_PATH, AT_PATHS, TARGET, OF_FD };
+
+typedef long (*syscall_fn)(long number, long a, long b, long c, long d, long e, long f);
+
+long hr_syscall_first(long number, long a, long b, long c, long d, long e, long f);
+long hr_syscall_decode(long number, long a, long b, long c, long d, long e, long f);
+
+/* What the code below jumps to: hr_syscall_first until the real one is known. */
+extern _Atomic(syscall_fn) hr_syscall_target __attribute__((visibility("hidden")));
+_Atomic(syscall_fn) hr_syscall_target = hr_syscall_first;
+
+/* Not OTHER: hr_syscall_decode looks at it. */
+extern const uint8_t hr_syscall_shapes[NUMBERS] __attribute__((visibility("hidden")));
+const uint8_t hr_syscall_shapes[NUMBERS] = {
+#if defined(__x86_64__)
+    [SYS_open] = PATH,          [SYS_creat] = PATH,        [SYS_stat] = PATH,
+    [SYS_lstat] = PATH,         [SYS_access] = PATH,       [SYS_readlink] = PATH,
+    [SYS_unlink] = PATH,        [SYS_rmdir] = PATH,        [SYS_mkdir] = PATH,
+    [SYS_chmod] = PATH,         [SYS_rename] = PATHS,      [SYS_link] = PATHS,
+    [SYS_symlink] = PATHS,      [SYS_renameat] = AT_PATHS, [SYS_dup2] = OF_FD,
+#endif
+    [SYS_openat] = AT_PATH,     [SYS_openat2] = AT_PATH,   [SYS_statx] = AT_PATH,
+    [SYS_newfstatat] = AT_PATH, [SYS_faccessat] = AT_PATH, [SYS_faccessat2] = AT_PATH,
+    [SYS_readlinkat] = AT_PATH, [SYS_unlinkat] = AT_PATH,  [SYS_mkdirat] = AT_PATH,
+    [SYS_fchmodat] = AT_PATH,   [SYS_utimensat] = AT_PATH, [SYS_renameat2] = AT_PATHS,
+    [SYS_linkat] = AT_PATHS,    [SYS_symlinkat] = TARGET,  [SYS_truncate] = PATH,
+    [SYS_statfs] = PATH,        [SYS_fstat] = OF_FD,       [SYS_getdents64] = OF_FD,
+    [SYS_lseek] = OF_FD,        [SYS_read] = OF_FD,        [SYS_close] = OF_FD,
+    [SYS_dup] = OF_FD,          [SYS_dup3] = OF_FD,        [SYS_chdir] = OF_FD,
+    [SYS_fchdir] = OF_FD,       [SYS_getcwd] = OF_FD,
+};
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl syscall\n"
+        ".type syscall, @function\n"
+        "syscall:\n"
+        ".cfi_startproc\n"
+        "    cmpb $0, hr_active(%rip)\n"
+        "    jne 1f\n"
+        "0:  jmp *hr_syscall_target(%rip)\n"
+        "1:  cmpq $511, %rdi\n"
+        "    ja 0b\n"
+        "    leaq hr_syscall_shapes(%rip), %rax\n"
+        "    cmpb $0, (%rax, %rdi)\n"
+        "    je 0b\n"
+        "    jmp hr_syscall_decode\n"
+        ".cfi_endproc\n"
+        ".size syscall, . - syscall\n");
+#else
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl syscall\n"
+        ".type syscall, @function\n"
+        "syscall:\n"
+        ".cfi_startproc\n"
+        "    adrp x16, hr_active\n"
+        "    ldrb w16, [x16, :lo12:hr_active]\n"
+        "    cbnz w16, 1f\n"
+        "0:  adrp x16, hr_syscall_target\n"
+        "    ldr x16, [x16, :lo12:hr_syscall_target]\n"
+        "    br x16\n"
+        "1:  cmp x0, #511\n"
+        "    b.hi 0b\n"
+        "    adrp x16, hr_syscall_shapes\n"
+        "    add x16, x16, :lo12:hr_syscall_shapes\n"
+        "    ldrb w16, [x16, x0]\n"
+        "    cbz w16, 0b\n"
+        "    b hr_syscall_decode\n"
+        ".cfi_endproc\n"
+        ".size syscall, . - syscall\n");
+#endif
+
+static long raw(long number, long a, long b, long c, long d, long e, long f)
+{
+    return hr_edge(hr_sys_raw(number, a, b, c, d, e, f));
+}
+
+long hr_syscall_first(long number, long a, long b, long c, long d, long e, long f)
+{
+    syscall_fn real = (syscall_fn)(void (*)(void))HR_REAL(syscall);
+    if (!real) {
+        real = raw;
+    }
+    atomic_store_explicit(&hr_syscall_target, real, memory_order_release);
+    return real(number, a, b, c, d, e, f);
+}
+
+/* ---- is it ours? The fast halves of the hooks, so that the rest stays the real call.
+ * ---------------------------------- */
+
+static bool path_is(long dirfd, long path)
+{
+    const char *text = (const char *)path;
+    return hr_path_maybe((int)dirfd, text) || (text && text[0] == '/' && hr_path_above_text(text));
+}
+
+static bool fd_is(long fd)
+{
+    return hr_standin_maybe((int)fd);
+}
+
+/* Calls on paths from the working directory. False: the real call's. */
+static bool by_path(long number, long a, long b, long c, long *ret)
+{
+    const char *path = (const char *)a;
+    (void)c; /* aarch64 has no such call with three arguments */
+    if (!path_is(AT_FDCWD, a) && !(hr_syscall_shapes[number] == PATHS && path_is(AT_FDCWD, b))) {
+        return false;
+    }
+    switch (number) {
+#if defined(__x86_64__)
+    case SYS_open:
+        *ret = open(path, (int)b, (mode_t)c);
+        break;
+    case SYS_creat:
+        *ret = creat(path, (mode_t)b);
+        break;
+    case SYS_stat:
+        *ret = stat(path, (struct stat *)b);
+        break;
+    case SYS_lstat:
+        *ret = lstat(path, (struct stat *)b);
+        break;
+    case SYS_access:
+        *ret = access(path, (int)b);
+        break;
+    case SYS_readlink:
+        *ret = readlink(path, (char *)b, (size_t)c);
+        break;
+    case SYS_unlink:
+        *ret = unlink(path);
+        break;
+    case SYS_rmdir:
+        *ret = rmdir(path);
+        break;
+    case SYS_mkdir:
+        *ret = mkdir(path, (mode_t)b);
+        break;
+    case SYS_chmod:
+        *ret = chmod(path, (mode_t)b);
+        break;
+    case SYS_rename:
+        *ret = rename(path, (const char *)b);
+        break;
+    case SYS_link:
+        *ret = link(path, (const char *)b);
+        break;
+    case SYS_symlink:
+        *ret = symlink(path, (const char *)b);
+        break;
+#endif
+    case SYS_truncate:
+        *ret = truncate(path, (off_t)b);
+        break;
+    case SYS_statfs:
+        *ret = statfs(path, (struct statfs *)b);
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+/* openat2 inside a map: without the restrictions that change how a path is read, which are not served there.
+ */
+static long open_how(int dirfd, const char *path, const struct how *how, size_t size)
+{
+    const uint64_t restrictions = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
+    struct hr_place place;
+    if (!hr_path_find(dirfd, path, &place) || size < sizeof(*how)) {
+        return hr_edge(HR_SYS4(SYS_openat2, dirfd, path, how, size));
+    }
+    if (how->resolve & restrictions) {
+        return hr_edge(-ENOSYS);
+    }
+    return openat(dirfd, path, (int)how->flags, (mode_t)how->mode);
+}
+
+/* Calls on (dirfd, path). */
+static bool by_dirfd(long number, long a, long b, long c, long d, long e, long *ret)
+{
+    int dirfd = (int)a;
+    const char *path = (const char *)b;
+    /* An empty path is about the descriptor itself. */
+    bool empty = path && !path[0] && (number == SYS_statx || number == SYS_newfstatat);
+    if (!empty && !path_is(a, b) && !(hr_syscall_shapes[number] == AT_PATHS && path_is(c, d))) {
+        return false;
+    }
+    switch (number) {
+    case SYS_openat:
+        *ret = openat(dirfd, path, (int)c, (mode_t)d);
+        break;
+    case SYS_openat2:
+        *ret = open_how(dirfd, path, (const struct how *)c, (size_t)d);
+        break;
+    case SYS_statx:
+        *ret = statx(dirfd, path, (int)c, (unsigned)d, (struct statx *)e);
+        break;
+    case SYS_newfstatat:
+        *ret = fstatat(dirfd, path, (struct stat *)c, (int)d);
+        break;
+    case SYS_faccessat:
+        *ret = faccessat(dirfd, path, (int)c, 0);
+        break;
+    case SYS_faccessat2:
+        *ret = faccessat(dirfd, path, (int)c, (int)d);
+        break;
+    case SYS_readlinkat:
+        *ret = readlinkat(dirfd, path, (char *)c, (size_t)d);
+        break;
+    case SYS_unlinkat:
+        *ret = unlinkat(dirfd, path, (int)c);
+        break;
+    case SYS_mkdirat:
+        *ret = mkdirat(dirfd, path, (mode_t)c);
+        break;
+    case SYS_fchmodat:
+        *ret = fchmodat(dirfd, path, (mode_t)c, 0);
+        break;
+    case SYS_utimensat:
+        *ret = utimensat(dirfd, path, (const struct timespec *)c, (int)d);
+        break;
+#if defined(__x86_64__)
+    case SYS_renameat:
+        *ret = renameat(dirfd, path, (int)c, (const char *)d);
+        break;
+#endif
+    case SYS_renameat2:
+        *ret = renameat2(dirfd, path, (int)c, (const char *)d, (unsigned)e);
+        break;
+    case SYS_linkat:
+        *ret = linkat(dirfd, path, (int)c, (const char *)d, (int)e);
+        break;
+    default:
+        return false;
+    }
+    return true;
+}
+
+/* The kernel's getcwd gives the length with the terminator. */
+static long cwd_length(char *buffer, size_t size)
+{
+    if (size == 0) {
+        return hr_edge(-ERANGE);
+    }
+    return getcwd(buffer, size) ? (long)strlen(buffer) + 1 : -1;
+}
+
+/* Calls on descriptors, and on the working directory. */
+static bool by_fd(long number, long a, long b, long c, long *ret)
+{
+    switch (number) {
+    case SYS_fstat:
+        *ret = fstat((int)a, (struct stat *)b);
+        return true;
+    case SYS_chdir:
+        *ret = chdir((const char *)a);
+        return true;
+    case SYS_fchdir:
+        *ret = fchdir((int)a);
+        return true;
+    case SYS_getcwd:
+        if (!hr_cwd_matters()) {
+            return false;
+        }
+        *ret = cwd_length((char *)a, (size_t)b);
+        return true;
+    default:
+        break;
+    }
+    bool onto = number == SYS_dup3;
+#if defined(__x86_64__)
+    onto = onto || number == SYS_dup2;
+#endif
+    if (!fd_is(a) && !(onto && fd_is(b))) {
+        return false;
+    }
+    switch (number) {
+    case SYS_getdents64:
+        *ret = getdents64((int)a, (void *)b, (size_t)c);
+        return true;
+    case SYS_lseek:
+        *ret = lseek((int)a, b, (int)c);
+        return true;
+    case SYS_read:
+        *ret = read((int)a, (void *)b, (size_t)c);
+        return true;
+    case SYS_close:
+        *ret = close((int)a);
+        return true;
+    case SYS_dup:
+        *ret = dup((int)a);
+        return true;
+#if defined(__x86_64__)
+    case SYS_dup2:
+        *ret = dup2((int)a, (int)b);
+        return true;
+#endif
+    case SYS_dup3:
+        *ret = dup3((int)a, (int)b, (int)c);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool take(long number, long a, long b, long c, long d, long e, long *ret)
+{
+    switch (hr_syscall_shapes[number]) {
+    case PATH:
+    case PATHS:
+        return by_path(number, a, b, c, ret);
+    case AT_PATH:
+    case AT_PATHS:
+        return by_dirfd(number, a, b, c, d, e, ret);
+    case TARGET:
+        if (!path_is(b, c)) {
+            return false;
+        }
+        *ret = symlinkat((const char *)a, (int)b, (const char *)c);
+        return true;
+    default:
+        return by_fd(number, a, b, c, ret);
+    }
+}
+
+long hr_syscall_decode(long number, long a, long b, long c, long d, long e, long f)
+{
+    long result;
+    if (take(number, a, b, c, d, e, &result)) {
+        return result;
+    }
+    return atomic_load_explicit(&hr_syscall_target, memory_order_acquire)(number, a, b, c, d, e, f);
+}
