@@ -1,0 +1,34 @@
+/* One growable byte buffer with a hard ceiling.
+ *
+ * Invariants: len <= cap <= ceiling; data[len] is always '\0' when data is not NULL (so text may be used as a
+ * C string). On failure the buffer is unchanged. Not thread-safe; owned by whoever holds the struct. */
+#ifndef HR_BASE_BUF_H
+#define HR_BASE_BUF_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+struct hr_buf {
+    char *data;
+    size_t len;
+    size_t cap;     /* bytes that fit without growing, the terminator not counted */
+    size_t ceiling; /* never grows beyond this many bytes */
+};
+
+#define HR_BUF_INIT(max_bytes)                                                                               \
+    {                                                                                                        \
+        .ceiling = (max_bytes)                                                                               \
+    }
+
+void hr_buf_init(struct hr_buf *buf, size_t ceiling_bytes);
+void hr_buf_release(struct hr_buf *buf); /* frees; the buffer is empty and usable again */
+void hr_buf_reset(struct hr_buf *buf);   /* len = 0, keeps the memory */
+/* 0, -ENOMEM, or -EFBIG when the ceiling would be passed. */
+int hr_buf_reserve(struct hr_buf *buf, size_t more_bytes);
+int hr_buf_append(struct hr_buf *buf, const void *bytes, size_t len);
+int hr_buf_puts(struct hr_buf *buf, const char *text);
+int hr_buf_printf(struct hr_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int hr_buf_vprintf(struct hr_buf *buf, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+#endif

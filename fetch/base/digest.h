@@ -1,0 +1,34 @@
+/* Digests: OpenSSL's for the cryptographic ones, our own tables or CPU instructions for the CRCs.
+ * Any thread; no global lock on the hot path (EVP objects are fetched once, contexts are per call or per
+ * thread). */
+#ifndef HR_BASE_DIGEST_H
+#define HR_BASE_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HR_MD5_BYTES 16
+#define HR_SHA1_BYTES 20
+#define HR_SHA256_BYTES 32
+
+enum hr_digest_kind { HR_DIGEST_MD5, HR_DIGEST_SHA1, HR_DIGEST_SHA256, HR_DIGEST_KIND_COUNT };
+
+/* One-shot; 0 or -EIO (OpenSSL refused, e.g. MD5 in a FIPS configuration). `ret` has the digest's length. */
+int hr_digest(enum hr_digest_kind kind, const void *bytes, size_t len, uint8_t *ret);
+
+/* Incremental, for objects that arrive in parts. new/free; update and final return 0 or -EIO. */
+struct hr_digest_ctx;
+int hr_digest_new(enum hr_digest_kind kind, struct hr_digest_ctx **ret);
+int hr_digest_update(struct hr_digest_ctx *ctx, const void *bytes, size_t len);
+int hr_digest_final(struct hr_digest_ctx *ctx, uint8_t *ret);
+void hr_digest_free(struct hr_digest_ctx *ctx); /* accepts NULL */
+
+int hr_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len,
+                   uint8_t ret[HR_SHA256_BYTES]);
+
+/* CRCs as S3's x-amz-checksum-* define them; start with crc = 0, feed parts in order. */
+uint32_t hr_crc32(uint32_t crc, const void *bytes, size_t len);     /* ISO-HDLC (zlib) */
+uint32_t hr_crc32c(uint32_t crc, const void *bytes, size_t len);    /* Castagnoli */
+uint64_t hr_crc64nvme(uint64_t crc, const void *bytes, size_t len); /* "rocksoft" polynomial, reflected */
+
+#endif

@@ -1,0 +1,151 @@
+/* The cache: whole, verified objects as files of their own under cache_dir/objects, with their records.
+ *
+ * One thread (the daemon's main loop) owns a cache and calls everything here; file work (create, write,
+ * verify, rename, unlink) runs on writer threads and comes back through callbacks on that loop. Law: a file
+ * gets its name only when it is whole and verified; nothing is ever written into a file that has its name.
+ *
+ * A cache object is content: source (endpoint+bucket), key, ETag, size. Which trees show it is the owner's
+ * business, told through the callbacks. */
+#ifndef HR_CACHE_CACHE_H
+#define HR_CACHE_CACHE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fetch/base/buf.h"
+#include "fetch/net/loop.h"
+
+struct hr_cache;
+
+struct hr_source_id {
+    uint8_t bytes[16]; /* truncated SHA-256 of endpoint, bucket: no identity, no secret */
+};
+
+/* What is in the cache. Strings belong to the cache; valid until the object is evicted. */
+struct hr_cached {
+    struct hr_source_id source;
+    const char *key; /* full key in the bucket */
+    uint32_t key_len;
+    const char *etag; /* without quotes */
+    uint64_t size;
+    int64_t mtime_ns; /* the object's */
+    uint64_t file_id; /* names the file; never used twice in a cache directory */
+};
+
+struct hr_cache_options {
+    const char *dir;         /* cache_dir: exists, checked by hr_cache_dir_check */
+    uint64_t size_bytes;     /* budget */
+    uint64_t free_bytes;     /* floor of free space on the file system */
+    unsigned writer_threads; /* >= 1 */
+    uint64_t boot;
+    struct hr_loop *loop;
+    /* An object left the cache (evicted, replaced, or its file was found missing or foreign): take it out of
+     * the states. The file is unlinked after this returns. Must not change the cache. */
+    void (*evicted)(void *owner, const struct hr_cached *cached);
+    /* residents-BOOT-gen is whole and has its name: publish gen now; the older one is marked retired and
+     * unlinked when this returns. Not called for the first (hr_cache_stats tells it). May be NULL. */
+    void (*residents_grown)(void *owner, uint32_t gen);
+    void *owner;
+};
+
+/* Is this a directory that may be ours: absolute, not a symlink, owned by us, closed to others (0700; made so
+ * when we create it), writable, local (a network or FUSE file system is an error that names it). Creates it
+ * and missing parents, 0700, when absent. 0 or -errno with one line in ret_message: -EINVAL, -ELOOP
+ * (symlink), -ENOTDIR, -EPERM (owner or mode), -EOPNOTSUPP (file system), -EROFS, -EACCES, ... */
+int hr_cache_dir_check(const char *dir, char ret_message[256]);
+/* The default place: the first that is writable, local and not tmpfs of $SLURM_TMPDIR/headrace-UID,
+ * $TMPDIR/headrace-UID, $XDG_CACHE_HOME/headrace, $HOME/.cache/headrace, /var/tmp/headrace-UID (UID because
+ * the first two and the last are shared with others). Created. env as in getenv. 0 or -errno (-ENAMETOOLONG:
+ * room). */
+int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void *owner, char *ret_dir,
+                         size_t room, char ret_message[256]);
+
+/* Takes over what earlier lives left: every object with a sound record whose file has the recorded inode,
+ * size, times and mode 0400. What is torn, missing, unrecorded or foreign below objects/ and spool/ is
+ * removed. After a crash of the machine, objects that were not yet known to be on the disk are dropped
+ * (fetch/cache/journal.h). Nobody is told through evicted. One syncfs a minute, while there are new objects,
+ * runs on a thread of its own. */
+int hr_cache_open(const struct hr_cache_options *options, char ret_message[256], struct hr_cache **ret);
+/* Discards puts that were not finished (written is still called, done is not), waits for the others and their
+ * done, syncs. Not from inside a callback; accepts NULL. */
+void hr_cache_close(struct hr_cache *cache);
+
+/* NULL when absent. */
+const struct hr_cached *hr_cache_find(struct hr_cache *cache, const struct hr_source_id *source,
+                                      const char *key, uint32_t key_len, const char *etag);
+/* Calls fn for every object of a source (to fill a new states array). fn must not change the cache. */
+void hr_cache_each(struct hr_cache *cache, const struct hr_source_id *source,
+                   void (*fn)(void *owner, const struct hr_cached *cached), void *owner_pointer);
+void hr_cache_touch(struct hr_cache *cache, uint64_t file_id); /* used now: for the replacement policy */
+
+/* What a finished download must prove before it gets its name. */
+struct hr_verify {
+    bool md5; /* whole body's MD5 must be md5_hex */
+    char md5_hex[33];
+    uint32_t crc_kind; /* enum hr_crc_kind of fetch/store/store.h */
+    uint64_t crc;
+    uint8_t sha[32]; /* SHA1 (20 bytes) or SHA256 */
+};
+
+/* One object on its way in. Parts may arrive in any order, each exactly once, together covering [0, size). */
+struct hr_put;
+struct hr_put_options {
+    struct hr_source_id source;
+    uint64_t object_dev_salt; /* salt of st_ino (abi.h); kept over restarts: the same in every life for one
+                                 source */
+    uint32_t object_dev;      /* st_dev to report; the same */
+    const char *key;
+    uint32_t key_len;
+    const char *etag;
+    uint64_t size;
+    int64_t mtime_ns;
+    /* Once, on the loop, after hr_put_finish; the put is gone when it returns. error 0: cached is there, its
+     * file has its name, residents has its record. -EBADMSG: verification failed (body_md5_hex tells what
+     * came); -ENOSPC: no room even after eviction; -EINVAL: the parts did not cover the object; -EIO... then
+     * cached is NULL. */
+    void (*done)(void *owner, struct hr_put *put, int error, const struct hr_cached *cached);
+    void *owner;
+};
+/* Makes room (evicts) and reserves size bytes. 0; -ENOSPC (does not fit the budget or the disk); -EAGAIN
+ * (only puts in flight are in the way: try again after one of them is done); -EINVAL (key or ETag too long,
+ * empty key, NUL in them); -ENOMEM; -ECANCELED (closing). Strings are copied. An object of the same source,
+ * key and ETag is replaced when the new one is done. */
+int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, struct hr_put **ret);
+/* Takes the bytes of `part` (the buffer is empty afterwards). The whole object in one part is the common
+ * case: follow it with hr_put_finish at once, and it is verified from memory before a byte is written.
+ * written(owner) is called on the loop when the memory is free again, whatever becomes of the put; may be
+ * NULL. 0, or the part is still the caller's: -EINVAL (outside, given before, after finish), -ENOMEM, or the
+ * error that the put met already (abort it, or finish it: done gets the error). */
+int hr_put_part(struct hr_put *put, uint64_t offset, struct hr_buf *part,
+                void (*written)(void *owner, uint64_t bytes), void *written_owner);
+/* All parts were given: verify (NULL: nothing to prove), sync nothing, set times, rename, record; then done.
+ */
+void hr_put_finish(struct hr_put *put, const struct hr_verify *verify);
+/* Removes what was written; done is not called, written is. The put is not the caller's any more. Not inside
+ * done. */
+void hr_put_abort(struct hr_put *put);
+const char *hr_put_body_md5_hex(const struct hr_put *put); /* in done, when verify->md5; else "" */
+
+/* Evicts objects until `bytes` fit below the budget and above the free floor. 0 or -ENOSPC. An object takes
+ * its size rounded up to 4 KiB, at least 4 KiB. The floor is also kept once a second with nobody asking. */
+int hr_cache_make_room(struct hr_cache *cache, uint64_t bytes);
+/* Where the file of an object is (abi.h: objects/XX/ID). Any thread. */
+void hr_object_path(const char *dir, uint64_t file_id, char ret_path[PATH_MAX]);
+/* Drops one object now (the client found its file gone or foreign). */
+void hr_cache_drop(struct hr_cache *cache, uint64_t file_id);
+
+/* Makes dirs/MAPHASH/path (each part 0111). path as in abi.h STANDIN. 0 or -errno (-EINVAL on "..", "//", a
+ * slash at an end, a part over 255 bytes). Runs on the loop: some microseconds a part. */
+int hr_cache_standin(struct hr_cache *cache, uint64_t map_hash, const char *path, uint32_t path_len);
+
+struct hr_cache_stats {
+    /* bytes: charged, with what is reserved. free_bytes: of the file system. evictions: to make room */
+    uint64_t bytes, objects, budget_bytes, free_bytes, evictions, evicted_bytes, verify_failures, adopted;
+    uint64_t writes_in_flight; /* puts begun and not done */
+    uint32_t residents_gen;
+    uint64_t cache_dev;
+};
+void hr_cache_stats(const struct hr_cache *cache, struct hr_cache_stats *ret);
+
+#endif

@@ -1,0 +1,128 @@
+/* What the files of this room share: an object of the cache, the cache itself. Nobody else includes this. */
+#ifndef HR_CACHE_INSIDE_H
+#define HR_CACHE_INSIDE_H
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "fetch/cache/budget.h"
+#include "fetch/cache/cache.h"
+#include "fetch/cache/journal.h"
+#include "fetch/cache/policy.h"
+#include "fetch/cache/record.h"
+#include "fetch/cache/residents.h"
+#include "fetch/cache/writers.h"
+
+/* Longest cache_dir: what is below it ("/objects/XX/ID", "/residents-BOOT-GEN") fits in PATH_MAX. */
+#define HR_CACHE_DIR_MAX (PATH_MAX - 64)
+
+/* source, key, '\0', etag: what by_key is keyed by. */
+#define HR_IDENTITY_BYTES_MAX (sizeof(struct hr_source_id) + HR_KEY_MAX + 1 + HR_ETAG_BYTES_MAX)
+
+struct hr_object {
+    struct hr_cached cached; /* key and etag point into identity */
+    uint64_t ino;
+    uint64_t salt;
+    int64_t written_s; /* seconds of the file's mtime; nanoseconds: nonce */
+    uint32_t nonce;
+    uint32_t dev;
+    uint32_t epoch;  /* hr_journal: when its record was made */
+    bool other_boot; /* adoption: recorded before the kernel started */
+    bool seen;       /* adoption: its file is there and right */
+    uint16_t etag_len;
+    uint32_t identity_len;
+    struct hr_policy_node policy;
+    struct hr_journal_link link;
+    struct hr_work leaving; /* after it left the tables: its file's unlink */
+    struct hr_object *next_victim;
+    struct hr_cache *cache;
+    UT_hash_handle by_key;
+    UT_hash_handle by_id;
+    char identity[]; /* identity_len bytes and '\0' */
+};
+
+struct hr_cache {
+    struct hr_cache_options options; /* dir is our copy */
+    char *dir;
+    uint64_t dev;  /* st_dev of a cache file */
+    uint64_t seed; /* of hashes (keys come from outside) and of the spool's names */
+    struct hr_object *by_key;
+    struct hr_object *by_id;
+    struct hr_policy policy;
+    struct hr_budget budget;
+    struct hr_journal *journal;
+    struct hr_residents_table *residents;
+    struct hr_writers *writers;
+    struct hr_writers *slow; /* one thread for syncfs, which may take seconds */
+    struct hr_put *puts;     /* all that were begun and not yet freed */
+    uint64_t put_count;
+    uint64_t next_id;
+    uint64_t id_end; /* below it, ids are ours to give: persisted ahead */
+    struct hr_timer tick;
+    unsigned ticks;
+    struct hr_work sync;
+    uint32_t sync_epoch;
+    int sync_error;
+    bool syncing;
+    bool quiet; /* opening or closing: nobody is told */
+    bool closing;
+    atomic_bool remade; /* a writer found folders missing and made them again */
+    uint64_t evictions, evicted_bytes, verify_failures, adopted;
+};
+
+/* table.c: the two hash tables. */
+/* NULL (errno: ENOMEM, EINVAL) or a new object outside the tables; freed with free(). */
+struct hr_object *hr_object_new(struct hr_cache *cache, const struct hr_source_id *source, const char *key,
+                                uint32_t key_len, const char *etag, size_t etag_len);
+int hr_table_add(struct hr_cache *cache, struct hr_object *object); /* to both. 0 or -ENOMEM */
+void hr_table_remove(struct hr_cache *cache, struct hr_object *object);
+struct hr_object *hr_table_find(struct hr_cache *cache, const struct hr_source_id *source, const char *key,
+                                size_t key_len, const char *etag, size_t etag_len);
+struct hr_object *hr_table_by_id(struct hr_cache *cache, uint64_t file_id);
+
+/* folders.c: paths and folders below cache_dir. Any thread. */
+/* spool/FOLDER/ID. A folder serves a few hundred ids and is then left for another: ext4 puts a file near its
+ * folder, and looks past every inode that was freed there in the last minutes before it finds one to give
+ * (tried: 1,000 us a create where 5,000 files were removed before; 30 us spread like this). */
+void hr_spool_path(const struct hr_cache *cache, uint64_t file_id, char ret_path[PATH_MAX]);
+/* Makes the folder of hr_spool_path and removes one left long ago. 0 or -errno. */
+int hr_spool_folder_make(const struct hr_cache *cache, uint64_t file_id);
+/* Makes cache_dir's folders where they are missing and checks that they are ours. 0 or -errno; ret_what (may
+ * be NULL) gets the name of the folder that failed. */
+int hr_folders_make(const char *dir, const char **ret_what);
+/* After an ENOENT below cache_dir: makes everything again, cache_dir too. 0 or -errno. */
+int hr_folders_remake(struct hr_cache *cache);
+/* st_dev of a file in the cache: made, looked at and removed. 0 or -errno. */
+int hr_folders_probe(const char *dir, uint64_t *ret_dev);
+/* Is this the finished file of the object? */
+struct stat;
+bool hr_object_matches(const struct hr_object *object, const struct stat *st, uint64_t dev);
+
+/* ids.c: file ids that are never given twice. Persists the end of a new block. 0 or -errno. */
+int hr_ids_open(struct hr_cache *cache, uint64_t highest_seen);
+int hr_ids_persist(struct hr_cache *cache);
+
+/* adopt.c: takes over what earlier lives left. 0 or -errno. */
+int hr_cache_adopt(struct hr_cache *cache);
+
+/* evict.c */
+/* Admits a new object: tables, policy, budget (its reservation was settled by the caller), residents,
+ * journal. An older object of the same identity leaves. 0 or -ENOMEM. */
+int hr_cache_admit(struct hr_cache *cache, struct hr_object *object);
+/* Takes it out of everything and tells the owner; its file is the caller's (hr_cache_unlink_later). */
+void hr_cache_take_out(struct hr_cache *cache, struct hr_object *object);
+void hr_cache_unlink_later(struct hr_object *object); /* owns the object from here */
+/* Evicts until `bytes` are given up; the objects, linked through next_victim, go to ret_list. Bytes given up.
+ */
+uint64_t hr_cache_give_up(struct hr_cache *cache, uint64_t bytes, struct hr_object **ret_list);
+void hr_cache_recheck(struct hr_cache *cache); /* after folders were missing: forget what is gone */
+
+/* put.c: every put that is not finished is discarded, with its callbacks of memory; the others end. */
+void hr_puts_close(struct hr_cache *cache);
+
+#endif

@@ -1,0 +1,233 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fetch/base/clock.h"
+#include "fetch/cache/put.h"
+#include "fetch/cache/verify.h"
+
+#define NONCE_END 1000000000u /* nanoseconds of a second */
+
+static bool no_room(int error)
+{
+    return error == -ENOSPC || error == -EDQUOT;
+}
+
+static int file_make(struct hr_put *put)
+{
+    char path[PATH_MAX];
+    hr_spool_path(put->cache, put->object->cached.file_id, path);
+    int r = 0;
+    for (int tries = 0; tries < 3; tries++) {
+        /* 0400 from the start: this descriptor may write, nobody else ever may. */
+        put->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400);
+        if (put->fd >= 0) {
+            return 0;
+        }
+        r = -errno;
+        if (r == -ENOENT) {
+            r = hr_spool_folder_make(put->cache, put->object->cached.file_id);
+            if (r == -ENOENT) {
+                r = hr_folders_remake(put->cache);
+            }
+        } else if (r == -EEXIST) {
+            r = unlink(path) < 0 ? -errno : 0; /* not ours: ids are given once */
+        }
+        if (r < 0) {
+            return r;
+        }
+    }
+    return -EIO;
+}
+
+static int part_write(struct hr_put *put, const struct hr_part *part)
+{
+    if (put->fd < 0) {
+        int r = file_make(put);
+        if (r < 0) {
+            return r;
+        }
+        /* Several parts: a full disk shows before the first, and the file lies in one piece. Not every file
+         * system can; then it shows at a write. */
+        uint64_t size = put->object->cached.size;
+        if (part->len < size && fallocate(put->fd, 0, 0, (off_t)size) < 0 && no_room(-errno)) {
+            return -ENOSPC;
+        }
+    }
+    for (uint64_t at = 0; at < part->len;) {
+        ssize_t done = pwrite(put->fd, part->bytes.data + at, part->len - at, (off_t)(part->offset + at));
+        if (done < 0 && errno == EINTR) {
+            continue;
+        }
+        if (done <= 0) {
+            return done < 0 ? -errno : -EIO;
+        }
+        at += (uint64_t)done;
+    }
+    return 0;
+}
+
+/* Times, mode and what identifies the file. */
+static int file_stamp(struct hr_put *put)
+{
+    struct hr_object *object = put->object;
+    struct timespec now;
+    struct stat st;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_nsec = (long)(hr_random_u64() % NONCE_END);
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, now};
+    if (futimens(put->fd, times) < 0 || fstat(put->fd, &st) < 0) {
+        return -errno;
+    }
+    if ((st.st_mode & 07777) != 0400 && fchmod(put->fd, 0400) < 0) {
+        return -errno;
+    }
+    if ((uint64_t)st.st_size != object->cached.size || st.st_dev != put->cache->dev || !st.st_ino) {
+        return -EIO; /* somebody cut it, or something was mounted over cache_dir */
+    }
+    /* As the file system keeps them, which may be coarser than what was set. */
+    object->written_s = st.st_mtim.tv_sec;
+    object->nonce = (uint32_t)st.st_mtim.tv_nsec;
+    object->ino = st.st_ino;
+    return 0;
+}
+
+static int file_name(struct hr_put *put)
+{
+    char from[PATH_MAX];
+    char to[PATH_MAX];
+    uint64_t id = put->object->cached.file_id;
+    hr_spool_path(put->cache, id, from);
+    hr_object_path(put->cache->dir, id, to);
+    if (!rename(from, to)) {
+        return 0;
+    }
+    if (errno != ENOENT) {
+        return -errno;
+    }
+    int r = hr_folders_remake(put->cache);
+    if (r < 0) {
+        return r;
+    }
+    return rename(from, to) < 0 ? (errno == ENOENT ? -EIO : -errno) : 0; /* ENOENT: removed under us */
+}
+
+static int file_seal(struct hr_put *put)
+{
+    int r = put->fd < 0 ? file_make(put) : 0; /* an empty object */
+    if (!r && !put->verified && hr_verify_wanted(&put->verify)) {
+        r = hr_verify_file(&put->verify, put->fd, put->object->cached.size, put->md5_hex);
+        put->verified = !r;
+    }
+    if (!r) {
+        r = file_stamp(put);
+    }
+    if (!r) {
+        r = file_name(put);
+    }
+    if (!r) {
+        (void)close(put->fd);
+        put->fd = -1;
+        put->sealed = true;
+    }
+    return r;
+}
+
+static void file_scrap(struct hr_put *put)
+{
+    char path[PATH_MAX];
+    if (put->fd >= 0) {
+        (void)close(put->fd);
+        put->fd = -1;
+        hr_spool_path(put->cache, put->object->cached.file_id, path);
+        (void)unlink(path);
+    }
+    if (put->sealed) {
+        hr_object_path(put->cache->dir, put->object->cached.file_id, path);
+        (void)unlink(path);
+        put->sealed = false;
+    }
+    put->scrapped = true;
+}
+
+static void part_land(struct hr_put *put)
+{
+    struct hr_part *part = hr_parts_take(&put->todo);
+    hr_buf_release(&part->bytes);
+    hr_parts_append(&put->landed, part);
+}
+
+/* The whole object is here and nothing of it is on the disk yet: a bad one never gets there. */
+static void verify_early(struct hr_put *put)
+{
+    const struct hr_part *part = put->todo.head;
+    if (put->finishing && put->fd < 0 && !put->verified && part && part->len == put->object->cached.size &&
+        hr_verify_wanted(&put->verify)) {
+        put->result =
+            hr_verify_bytes(&put->verify, part->bytes.data ? part->bytes.data : "", part->len, put->md5_hex);
+        put->verified = !put->result;
+    }
+}
+
+static void put_step(struct hr_put *put)
+{
+    int r = 0;
+    if (!put->result) {
+        verify_early(put);
+    }
+    while (!r && !put->result && put->todo.head) {
+        r = part_write(put, put->todo.head);
+        if (!r) {
+            part_land(put);
+        }
+    }
+    if (!r && !put->result && put->finishing && !put->sealed) {
+        r = file_seal(put);
+    }
+    if (no_room(r)) {
+        put->need_room = true;
+        return;
+    }
+    if (r < 0) {
+        put->result = r;
+    }
+    if (put->result) {
+        file_scrap(put);
+        while (put->todo.head) {
+            part_land(put);
+        }
+    }
+}
+
+/* Takes over what the loop ordered since; false: nothing is to be done. */
+static bool take_orders(struct hr_put *put)
+{
+    (void)pthread_mutex_lock(&put->lock);
+    while (put->incoming.head) {
+        hr_parts_append(&put->todo, hr_parts_take(&put->incoming));
+    }
+    put->finishing = put->finish_asked;
+    if (!put->result) {
+        put->result = put->order_error;
+    }
+    (void)pthread_mutex_unlock(&put->lock);
+    return put->todo.head || (put->result && !put->scrapped) ||
+           (put->finishing && !put->sealed && !put->scrapped);
+}
+
+void hr_put_run(struct hr_work *work)
+{
+    struct hr_put *put = (struct hr_put *)((char *)work - offsetof(struct hr_put, work));
+    for (struct hr_object *victim = put->victims; victim; victim = victim->next_victim) {
+        char path[PATH_MAX];
+        hr_object_path(put->cache->dir, victim->cached.file_id, path);
+        (void)unlink(path);
+    }
+    put->need_room = false;
+    while (!put->need_room && take_orders(put)) {
+        put_step(put);
+    }
+}

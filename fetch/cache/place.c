@@ -1,0 +1,233 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "fetch/base/cleanup.h"
+#include "fetch/cache/inside.h"
+
+#define TMPFS_TYPE 0x01021994u /* linux/magic.h */
+#define RAMFS_TYPE 0x858458f6u /* linux/magic.h */
+
+/* File systems whose files live behind a network or another process: slower than what is cached, or shared
+ * between machines, or both. Numbers: linux/magic.h; those of file systems outside the kernel's tree as GNU
+ * coreutils' stat names them. */
+static const struct remote_type {
+    uint32_t type;
+    const char *name;
+} remote_types[] = {
+    {0x6969, "NFS"},        {0x0bd00bd0, "Lustre"},   {0x47504653, "GPFS"},   {0xff534d42, "CIFS"},
+    {0xfe534d42, "SMB2"},   {0x517b, "SMB"},          {0x01021997, "9p"},     {0x65735546, "FUSE"},
+    {0x00c36400, "Ceph"},   {0x5346414f, "AFS"},      {0x6b414653, "kAFS"},   {0x73757245, "Coda"},
+    {0x564c, "NCP"},        {0x7461636f, "OCFS2"},    {0x01161970, "GFS2"},   {0x19830326, "BeeGFS"},
+    {0xaad7aaea, "PanFS"},  {0x20030528, "OrangeFS"}, {0x786f4256, "vboxsf"}, {0x7c7c6673, "Parallels"},
+    {0xbacbacbc, "VMware"}, {0x61636673, "ACFS"},     {0xbeefdead, "SNFS"},   {0x013111a8, "IBRIX"},
+    {0x0187, "autofs"},
+};
+
+static const char *remote_name(uint32_t type)
+{
+    for (size_t i = 0; i < sizeof(remote_types) / sizeof(remote_types[0]); i++) {
+        if (remote_types[i].type == type) {
+            return remote_types[i].name;
+        }
+    }
+    return NULL;
+}
+
+/* path without slashes at its end; 0, -EINVAL, -ENAMETOOLONG. */
+static int clean_path(const char *dir, char path[PATH_MAX], char message[256])
+{
+    size_t len = strlen(dir);
+    if (dir[0] != '/') {
+        (void)snprintf(message, 256, "cache_dir \"%.160s\" is not an absolute path", dir);
+        return -EINVAL;
+    }
+    while (len > 1 && dir[len - 1] == '/') {
+        len--;
+    }
+    if (len > HR_CACHE_DIR_MAX) {
+        (void)snprintf(message, 256, "cache_dir %.120s... is too long (%zu bytes)", dir, len);
+        return -ENAMETOOLONG;
+    }
+    memcpy(path, dir, len);
+    path[len] = '\0';
+    return 0;
+}
+
+/* Makes what is missing above the last component, and it. */
+static int make_all(const char *path, char message[256])
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+    memcpy(part, path, len + 1);
+    for (size_t i = 1; i <= len; i++) {
+        if (path[i] != '/' && path[i] != '\0') {
+            continue;
+        }
+        part[i] = '\0';
+        if (mkdir(part, 0700) < 0 && errno != EEXIST) {
+            int r = -errno;
+            struct stat st;
+            if (!stat(part, &st)) { /* EROFS and EACCES may win over EEXIST */
+                part[i] = path[i];
+                continue;
+            }
+            (void)snprintf(message, 256, "cannot create the cache directory %.150s: %s", part, strerror(-r));
+            return r;
+        }
+        part[i] = path[i];
+    }
+    return 0;
+}
+
+static int check_type(int fd, const char *path, char message[256])
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0) {
+        int r = -errno;
+        (void)snprintf(message, 256, "cache directory %.150s: %s", path, strerror(-r));
+        return r;
+    }
+    const char *name = remote_name((uint32_t)fs.f_type);
+    if (name) {
+        (void)snprintf(message, 256,
+                       "cache directory %.120s is on a %s file system: set cache_dir to a local place", path,
+                       name);
+        return -EOPNOTSUPP;
+    }
+    return 0;
+}
+
+static int check_owner(const struct stat *st, const char *path, char message[256])
+{
+    if (st->st_uid != geteuid()) {
+        (void)snprintf(message, 256, "cache directory %.120s belongs to user %u, not to us (user %u)", path,
+                       (unsigned)st->st_uid, (unsigned)geteuid());
+        return -EPERM;
+    }
+    if (st->st_mode & 077) {
+        (void)snprintf(message, 256, "cache directory %.120s is open to others (mode %04o): chmod 700 it",
+                       path, (unsigned)(st->st_mode & 07777));
+        return -EPERM;
+    }
+    if ((st->st_mode & 0700) != 0700) {
+        (void)snprintf(message, 256, "cache directory %.120s has mode %04o: chmod 700 it", path,
+                       (unsigned)(st->st_mode & 07777));
+        return -EACCES;
+    }
+    return 0;
+}
+
+int hr_cache_dir_check(const char *dir, char ret_message[256])
+{
+    char path[PATH_MAX];
+    char message[256] = "";
+    struct stat st;
+    int r = clean_path(dir, path, message);
+    if (!r && lstat(path, &st) < 0 && errno == ENOENT) {
+        r = make_all(path, message);
+    }
+    if (r < 0) {
+        memcpy(ret_message, message, sizeof(message));
+        return r;
+    }
+    hr_cleanup_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        r = -errno;
+        bool link = !lstat(path, &st) && S_ISLNK(st.st_mode);
+        (void)snprintf(message, sizeof(message), "cache directory %.150s %s", path,
+                       link            ? "is a symlink: name the directory itself"
+                       : r == -ENOTDIR ? "is not a directory"
+                                       : strerror(-r));
+        r = link ? -ELOOP : r;
+    }
+    if (!r && fstat(fd, &st) < 0) {
+        r = -errno;
+        (void)snprintf(message, sizeof(message), "cache directory %.150s: %s", path, strerror(-r));
+    }
+    if (!r) {
+        r = check_type(fd, path, message); /* first: on a network owner and mode may be anything */
+    }
+    if (!r) {
+        r = check_owner(&st, path, message);
+    }
+    if (!r && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) {
+        r = -errno;
+        (void)snprintf(message, sizeof(message), "cache directory %.150s is not writable: %s", path,
+                       strerror(-r));
+    }
+    if (r < 0) {
+        memcpy(ret_message, message, sizeof(message));
+    }
+    return r;
+}
+
+/* tmpfs is for those who ask for it: it is memory. Looks at the nearest directory that exists, so that
+ * nothing is made in a place that is not taken. */
+static bool in_memory(const char *path)
+{
+    char part[PATH_MAX];
+    struct statfs fs;
+    (void)snprintf(part, sizeof(part), "%s", path);
+    while (statfs(part, &fs) < 0) {
+        char *slash = strrchr(part, '/');
+        if (!slash || slash == part) {
+            return false;
+        }
+        *slash = '\0';
+    }
+    uint32_t type = (uint32_t)fs.f_type;
+    return type == TMPFS_TYPE || type == RAMFS_TYPE;
+}
+
+int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void *owner, char *ret_dir,
+                         size_t room, char ret_message[256])
+{
+    static const struct {
+        const char *variable; /* NULL: fixed */
+        const char *below;    /* with_user: then "-UID" */
+        bool with_user;
+    } places[] = {
+        {"SLURM_TMPDIR", "/headrace", true},    {"TMPDIR", "/headrace", true},
+        {"XDG_CACHE_HOME", "/headrace", false}, {"HOME", "/.cache/headrace", false},
+        {NULL, "/var/tmp/headrace", true},
+    };
+    char message[256] = "no place for a cache directory";
+    int r = -ENOENT;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        char path[PATH_MAX];
+        char user[16] = "";
+        const char *base = places[i].variable ? env(owner, places[i].variable) : "";
+        if (!base || (places[i].variable && base[0] != '/')) {
+            continue;
+        }
+        if (places[i].with_user) {
+            (void)snprintf(user, sizeof(user), "-%u", (unsigned)geteuid());
+        }
+        size_t base_len = strlen(base);
+        while (base_len && base[base_len - 1] == '/') {
+            base_len--;
+        }
+        int len = snprintf(path, sizeof(path), "%.*s%s%s", (int)base_len, base, places[i].below, user);
+        if (len < 0 || len > HR_CACHE_DIR_MAX || in_memory(path)) {
+            continue;
+        }
+        r = hr_cache_dir_check(path, message);
+        if (!r && (size_t)len >= room) {
+            (void)snprintf(ret_message, 256, "cache directory %.150s is too long", path);
+            return -ENAMETOOLONG;
+        }
+        if (!r) {
+            memcpy(ret_dir, path, (size_t)len + 1);
+            return 0;
+        }
+    }
+    (void)snprintf(ret_message, 256, "%.200s (set cache_dir)", message);
+    return r;
+}

@@ -1,0 +1,282 @@
+#include "fetch/cache/put.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A write that meets a full disk is tried again after each of so many evictions; more would only empty the
+ * cache for somebody else's files. */
+#define ROOM_TRIES 4
+
+static void push(struct hr_put *put)
+{
+    if (!put->running && !put->settling) {
+        put->running = true;
+        hr_writers_push(put->cache->writers, &put->work);
+    }
+}
+
+static void put_free(struct hr_put *put)
+{
+    struct hr_cache *cache = put->cache;
+    if (put->previous) {
+        put->previous->next = put->next;
+    } else {
+        cache->puts = put->next;
+    }
+    if (put->next) {
+        put->next->previous = put->previous;
+    }
+    cache->put_count--;
+    hr_extents_release(&put->extents);
+    (void)pthread_mutex_destroy(&put->lock);
+    free(put->object);
+    free(put);
+}
+
+static void free_victims(struct hr_put *put)
+{
+    while (put->victims) {
+        struct hr_object *victim = put->victims;
+        put->victims = victim->next_victim;
+        hr_budget_unlinked(&put->cache->budget, hr_budget_charge(victim->cached.size));
+        free(victim);
+    }
+}
+
+static void call_landed(struct hr_put *put)
+{
+    struct hr_budget *budget = &put->cache->budget;
+    while (put->landed.head) {
+        struct hr_part *part = hr_parts_take(&put->landed);
+        uint64_t more =
+            put->charge - put->landed_bytes < part->len ? put->charge - put->landed_bytes : part->len;
+        put->landed_bytes += more;
+        hr_budget_land(budget, more);
+        if (part->written) {
+            part->written(part->written_owner, part->len);
+        }
+        free(part);
+    }
+}
+
+/* The disk is full though the budget was not: give up at least as much as this object takes, twice as much
+ * each time (files that are still open free nothing). */
+static void find_room(struct hr_put *put)
+{
+    uint64_t given = 0;
+    if (put->room_tries < ROOM_TRIES) {
+        given = hr_cache_give_up(put->cache, put->charge << put->room_tries, &put->victims);
+        put->room_tries++;
+    }
+    if (!given) {
+        (void)pthread_mutex_lock(&put->lock);
+        put->order_error = put->order_error ? put->order_error : -ENOSPC;
+        (void)pthread_mutex_unlock(&put->lock);
+    }
+}
+
+static void complete(struct hr_put *put)
+{
+    struct hr_cache *cache = put->cache;
+    struct hr_object *object = put->object;
+    int error = put->result;
+    hr_budget_settle(&cache->budget, put->charge, put->landed_bytes, put->sealed);
+    if (put->sealed) {
+        put->object = NULL;
+        error = hr_cache_admit(cache, object);
+        if (error < 0) {
+            hr_budget_give_up(&cache->budget, put->charge);
+            hr_cache_unlink_later(object);
+        }
+    }
+    if (error == -EBADMSG) {
+        cache->verify_failures++;
+    }
+    put->done(put->owner, put, error, error ? NULL : &object->cached);
+    put_free(put);
+}
+
+static bool has_orders(struct hr_put *put)
+{
+    (void)pthread_mutex_lock(&put->lock);
+    bool has = put->incoming.head || (put->order_error && !put->scrapped) ||
+               (put->finish_asked && !put->sealed && !put->scrapped);
+    (void)pthread_mutex_unlock(&put->lock);
+    return has;
+}
+
+static void settle(struct hr_work *work)
+{
+    struct hr_put *put = (struct hr_put *)((char *)work - offsetof(struct hr_put, work));
+    put->running = false;
+    put->settling = true;
+    put->failed = put->result;
+    free_victims(put);
+    call_landed(put);
+    put->settling = false;
+    if (put->need_room && !put->abort_called) {
+        find_room(put);
+        push(put);
+    } else if (has_orders(put)) {
+        push(put);
+    } else if (put->abort_called) {
+        hr_budget_settle(&put->cache->budget, put->charge, put->landed_bytes, false);
+        put_free(put);
+    } else if (put->finish_called) {
+        complete(put);
+    }
+}
+
+static int take_id(struct hr_cache *cache, uint64_t *ret_id)
+{
+    if (cache->next_id == cache->id_end) {
+        int r = hr_ids_open(cache, cache->next_id - 1);
+        if (r < 0) {
+            return r;
+        }
+    }
+    *ret_id = cache->next_id++;
+    return 0;
+}
+
+static int find_place(struct hr_cache *cache, uint64_t size, uint64_t *ret_charge)
+{
+    uint64_t charge = hr_budget_charge(size);
+    if (charge > cache->budget.limit_bytes || size > INT64_MAX) {
+        return -ENOSPC;
+    }
+    int r = hr_cache_make_room(cache, charge);
+    if (r == -ENOSPC && cache->put_count) {
+        return -EAGAIN;
+    }
+    if (!r) {
+        r = hr_residents_reserve(cache->residents, cache->put_count + 1);
+    }
+    if (!r) {
+        *ret_charge = charge;
+    }
+    return r;
+}
+
+int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, struct hr_put **ret)
+{
+    uint64_t charge = 0;
+    if (cache->closing) {
+        return -ECANCELED;
+    }
+    struct hr_put *put = calloc(1, sizeof(*put));
+    if (!put) {
+        return -ENOMEM;
+    }
+    struct hr_object *object = hr_object_new(cache, &options->source, options->key, options->key_len,
+                                             options->etag, strlen(options->etag));
+    int r = object ? find_place(cache, options->size, &charge) : -errno;
+    if (!r) {
+        r = take_id(cache, &object->cached.file_id);
+    }
+    if (r < 0) {
+        free(object);
+        free(put);
+        return r;
+    }
+    object->cached.size = options->size;
+    object->cached.mtime_ns = options->mtime_ns;
+    object->salt = options->object_dev_salt;
+    object->dev = options->object_dev;
+    put->work = (struct hr_work){.run = hr_put_run, .done = settle};
+    put->cache = cache;
+    put->object = object;
+    put->charge = charge;
+    put->done = options->done;
+    put->owner = options->owner;
+    put->fd = -1;
+    (void)pthread_mutex_init(&put->lock, NULL);
+    hr_budget_reserve(&cache->budget, charge);
+    put->next = cache->puts;
+    if (put->next) {
+        put->next->previous = put;
+    }
+    cache->puts = put;
+    cache->put_count++;
+    *ret = put;
+    return 0;
+}
+
+int hr_put_part(struct hr_put *put, uint64_t offset, struct hr_buf *part,
+                void (*written)(void *owner, uint64_t bytes), void *written_owner)
+{
+    if (put->failed || put->finish_called || put->abort_called) {
+        return put->failed ? put->failed : -EINVAL;
+    }
+    uint64_t size = put->object->cached.size;
+    if (offset > size || part->len > size - offset) {
+        return -EINVAL;
+    }
+    struct hr_part *node = calloc(1, sizeof(*node));
+    if (!node) {
+        return -ENOMEM;
+    }
+    int r = part->len ? hr_extents_add(&put->extents, offset, offset + part->len) : 0;
+    if (r < 0) {
+        free(node);
+        return r;
+    }
+    node->offset = offset;
+    node->len = part->len;
+    node->bytes = *part;
+    node->written = written;
+    node->written_owner = written_owner;
+    hr_buf_init(part, part->ceiling);
+    (void)pthread_mutex_lock(&put->lock);
+    hr_parts_append(&put->incoming, node);
+    (void)pthread_mutex_unlock(&put->lock);
+    push(put);
+    return 0;
+}
+
+void hr_put_finish(struct hr_put *put, const struct hr_verify *verify)
+{
+    if (put->finish_called || put->abort_called) {
+        return;
+    }
+    put->finish_called = true;
+    if (verify) {
+        put->verify = *verify;
+    }
+    (void)pthread_mutex_lock(&put->lock);
+    put->finish_asked = true;
+    if (!hr_extents_cover(&put->extents, put->object->cached.size)) {
+        put->order_error = -EINVAL;
+    }
+    (void)pthread_mutex_unlock(&put->lock);
+    push(put);
+}
+
+void hr_put_abort(struct hr_put *put)
+{
+    if (put->abort_called) {
+        return;
+    }
+    put->abort_called = true;
+    (void)pthread_mutex_lock(&put->lock);
+    put->order_error = -ECANCELED;
+    (void)pthread_mutex_unlock(&put->lock);
+    push(put);
+}
+
+const char *hr_put_body_md5_hex(const struct hr_put *put)
+{
+    return put->md5_hex;
+}
+
+void hr_puts_close(struct hr_cache *cache)
+{
+    cache->closing = true;
+    for (struct hr_put *put = cache->puts; put; put = put->next) {
+        if (!put->finish_called) {
+            hr_put_abort(put);
+        }
+    }
+    hr_writers_drain(cache->writers);
+}

@@ -1,0 +1,46 @@
+/* The command's side: where the cache is, a living daemon, one question and its answer. Prints nothing. */
+#ifndef HR_CMD_CLIENT_H
+#define HR_CMD_CLIENT_H
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdint.h>
+
+#include "config/maps.h"
+#include "config/settings.h"
+
+#define HR_MESSAGE_BYTES 640
+
+/* What a job's environment resolves to. */
+struct hr_job {
+    struct hr_settings *settings;
+    struct hr_maps *maps;
+    char **envp; /* the environment that the job's processes have; owned */
+    char cache_dir[PATH_MAX];
+};
+
+/* Settings and cache_dir from `envp` (copied) and --set; maps from HEADRACE_MAP in it, malformed ones dropped
+ * when lenient, else an error. 0 or -errno with one line in message (then job is empty). */
+int hr_job_load(struct hr_job *job, char *const *envp, const char *const *sets, size_t set_count,
+                bool lenient, char message[HR_MESSAGE_BYTES]);
+void hr_job_free(struct hr_job *job);
+/* NAME=VALUE into job->envp, replacing. 0 or -ENOMEM. */
+int hr_job_setenv(struct hr_job *job, const char *name, const char *value);
+const char *hr_job_getenv(const struct hr_job *job, const char *name);
+
+/* A map hides what lies under it. 0: nothing does, or hide=yes says so; -EEXIST (not a directory),
+ * -ENOTEMPTY, with one line in message. */
+int hr_job_check_point(const struct hr_job *job, const struct hr_map *map, char message[HR_MESSAGE_BYTES]);
+
+/* Exactly one line to the daemon of cache_dir, one line back. *ret_answer is new. start: makes a daemon when
+ * none lives. 0; -ENOENT (no daemon, start false); -errno with message. An answer with "error" gives -errno
+ * of it and its line in message. */
+int hr_client_ask(const struct hr_job *job, bool start, json_t *request /* stolen */, json_t **ret_answer,
+                  char message[HR_MESSAGE_BYTES]);
+/* Makes the job's context known: key from job->envp; secrets and settings go over the socket. ret_trees (may
+ * be NULL) has room for HR_MAPS_MAX numbers. ret_warning (may be NULL) gets one line or "": settings that the
+ * daemon, started by another job, has otherwise. */
+int hr_client_attach(const struct hr_job *job, uint32_t *ret_trees, char ret_warning[HR_MESSAGE_BYTES],
+                     char message[HR_MESSAGE_BYTES]);
+
+#endif

@@ -1,0 +1,43 @@
+/* The commands' table and what they share. A command is one function: arguments after its name, an exit
+ * status. */
+#ifndef HR_CMD_CMD_H
+#define HR_CMD_CMD_H
+
+#include <stdbool.h>
+
+#define HR_EXIT_USAGE 2 /* bad arguments or settings */
+#define HR_EXIT_FAILED 1
+#define HR_EXIT_OWN 125 /* `run`: headrace itself failed (as env, nohup and docker have it) */
+#define HR_EXIT_CANNOT_EXEC 126
+#define HR_EXIT_NOT_FOUND 127
+
+typedef int (*hr_command_fn)(int argc, char **argv);
+
+struct hr_command {
+    const char *name;
+    hr_command_fn fn;
+    const char *usage; /* "run [--map PATH=URL]... COMMAND" */
+    const char *help;  /* one paragraph */
+    bool internal;
+};
+extern const struct hr_command hr_commands[]; /* ends with a NULL name */
+
+/* "headrace: MESSAGE" on stderr. */
+void hr_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Complains with the command's usage line; HR_EXIT_USAGE. */
+int hr_usage(const char *name);
+
+int hr_cmd_run(int argc, char **argv);
+int hr_cmd_ls(int argc, char **argv);
+int hr_cmd_stat(int argc, char **argv);
+int hr_cmd_cat(int argc, char **argv);
+int hr_cmd_status(int argc, char **argv);
+int hr_cmd_stop(int argc, char **argv);
+int hr_cmd_attach(int argc, char **argv);
+int hr_cmd_daemon(int argc, char **argv);
+int hr_cmd_config(int argc, char **argv);
+int hr_cmd_bench(int argc, char **argv);
+int hr_cmd_version(int argc, char **argv);
+int hr_cmd_help(int argc, char **argv);
+
+#endif

@@ -1,0 +1,119 @@
+#include "fetch/cmd/cmd.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/settings.h"
+
+const struct hr_command hr_commands[] = {
+    {"run", hr_cmd_run, "run [--map PATH=URL]... [--set NAME=VALUE]... [--init] [--] COMMAND [ARG...]",
+     "Runs COMMAND so that each PATH is its URL (s3://bucket/prefix). Without --map the maps of HEADRACE_MAP "
+     "are "
+     "used. The exit status is COMMAND's; 125 when headrace itself fails, 126 and 127 when COMMAND cannot be "
+     "run or "
+     "found. --init stays as its parent, forwards signals and reaps children (the default as PID 1).",
+     false},
+    {"ls", hr_cmd_ls, "ls [-R] [-l] PATH|URL...", "Names below a mapped path or a URL, from the index.",
+     false},
+    {"stat", hr_cmd_stat, "stat PATH|URL...", "Size, time, ETag and key of a name.", false},
+    {"cat", hr_cmd_cat, "cat PATH|URL...", "Bytes of objects, through the cache.", false},
+    {"status", hr_cmd_status, "status [--json]", "What the daemon of this cache directory did and is doing.",
+     false},
+    {"stop", hr_cmd_stop, "stop", "Ends the daemon; the cache stays.", false},
+    {"config", hr_cmd_config, "config", "Every setting, its value and where it came from.", false},
+    {"bench", hr_cmd_bench, "bench [--json] [--connections N[,N...]] [--requests N] URL",
+     "How fast this machine gets whole objects under URL with nothing in between: the raw ceiling.", false},
+    {"version", hr_cmd_version, "version", "The version.", false},
+    {"help", hr_cmd_help, "help [COMMAND|settings]", "This text; one command; the settings.", false},
+    {"daemon", hr_cmd_daemon, "daemon --cache-dir DIR [--ready-fd N]",
+     "The daemon itself; started by the others.", true},
+    {"attach", hr_cmd_attach, "attach [--fd N]", "Makes this environment's maps known to the daemon.", true},
+    {NULL, NULL, NULL, NULL, false},
+};
+
+void hr_complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("headrace: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+static const struct hr_command *find(const char *name)
+{
+    for (const struct hr_command *command = hr_commands; command->name; command++) {
+        if (strcmp(command->name, name) == 0) {
+            return command;
+        }
+    }
+    return NULL;
+}
+
+int hr_usage(const char *name)
+{
+    hr_complain("usage: headrace %s", find(name)->usage);
+    return HR_EXIT_USAGE;
+}
+
+int hr_cmd_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    puts("headrace " HR_VERSION);
+    return 0;
+}
+
+static void help_settings(void)
+{
+    for (int id = 0; id < HR_SETTING_COUNT; id++) {
+        const char *standard = hr_setting_default(id);
+        printf("%s%s (default: %s)\n    %s\n", hr_setting_name(id),
+               hr_setting_per_map(id) ? " [per map]" : "", standard[0] ? standard : "none",
+               hr_setting_help(id));
+    }
+}
+
+int hr_cmd_help(int argc, char **argv)
+{
+    if (argc > 0 && strcmp(argv[0], "settings") == 0) {
+        help_settings();
+        return 0;
+    }
+    if (argc > 0) {
+        const struct hr_command *command = find(argv[0]);
+        if (!command) {
+            hr_complain("no command '%s'; `headrace help` lists them", argv[0]);
+            return HR_EXIT_USAGE;
+        }
+        printf("headrace %s\n\n%s\n", command->usage, command->help);
+        return 0;
+    }
+    puts("headrace: an object store as a directory, for unmodified programs.\n");
+    for (const struct hr_command *command = hr_commands; command->name; command++) {
+        if (!command->internal) {
+            printf("  headrace %s\n", command->usage);
+        }
+    }
+    puts("\n  headrace run --map /data=s3://bucket/prefix -- python train.py");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        (void)hr_cmd_help(0, NULL);
+        return argc < 2 ? HR_EXIT_USAGE : 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        return hr_cmd_version(0, NULL);
+    }
+    const struct hr_command *command = find(argv[1]);
+    if (!command) {
+        hr_complain("no command '%s'; `headrace help` lists them", argv[1]);
+        return HR_EXIT_USAGE;
+    }
+    return command->fn(argc - 2, argv + 2);
+}

@@ -1,0 +1,382 @@
+/* `headrace ls|stat|cat`: names and bytes of mapped paths and of URLs, through the daemon's index and cache.
+ */
+#include "fetch/cmd/cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fetch/base/buf.h"
+#include "fetch/base/cleanup.h"
+#include "fetch/base/text.h"
+#include "fetch/cmd/client.h"
+#include "interpose/index.h"
+
+#define HR_TARGET_TRIES 20 /* a listing that a change set off replaces names meanwhile: ask again */
+
+extern char **environ;
+
+/* What an argument names: a tree of the daemon and a path in it. */
+struct target {
+    struct hr_job job;
+    uint32_t tree;
+    const struct hr_map *map;
+    char path[PATH_MAX]; /* relative to the tree's root */
+};
+
+static void target_release(struct target *target)
+{
+    hr_job_free(&target->job);
+}
+
+/* "s3://bucket/a/b" as a map of the whole bucket (whole true) or of a/b/ alone, which lists no more than
+ * asked. */
+static int load_url(struct target *target, const char *url, bool whole, char message[HR_MESSAGE_BYTES])
+{
+    const char *rest = strstr(url, "://") + 3;
+    const char *slash = strchr(rest, '/');
+    hr_cleanup_free char *text = NULL;
+    int bucket_len = slash ? (int)(slash - url) : (int)strlen(url);
+    if ((whole ? asprintf(&text, "/url=%.*s", bucket_len, url) : asprintf(&text, "/url=%s", url)) < 0) {
+        return -ENOMEM;
+    }
+    if (setenv("HEADRACE_MAP", text, 1) < 0) {
+        return -ENOMEM;
+    }
+    int error = hr_job_load(&target->job, environ, NULL, 0, false, message);
+    if (error < 0) {
+        return error;
+    }
+    target->map = &target->job.maps->map[0];
+    target->path[0] = '\0';
+    if (whole && slash) {
+        struct hr_buf key = HR_BUF_INIT(sizeof target->path - 1);
+        error = hr_percent_decode(slash + 1, strlen(slash + 1), false, &key);
+        if (error == 0) {
+            snprintf(target->path, sizeof target->path, "%s", key.data ? key.data : "");
+        }
+        hr_buf_release(&key);
+    }
+    return error;
+}
+
+static int load_path(struct target *target, const char *arg, char message[HR_MESSAGE_BYTES])
+{
+    char absolute[PATH_MAX];
+    char cwd[PATH_MAX] = "";
+    if (arg[0] != '/' && !getcwd(cwd, sizeof cwd)) {
+        return -errno;
+    }
+    int len = snprintf(absolute, sizeof absolute, "%s%s%s", cwd, arg[0] == '/' ? "" : "/", arg);
+    if (len < 0 || (size_t)len >= sizeof absolute) {
+        return -ENAMETOOLONG;
+    }
+    /* Textually, as in a map: single slashes, no "." parts; ".." is left to the map's own rule. */
+    size_t out = 0;
+    for (const char *in = absolute; *in;) {
+        in += strspn(in, "/");
+        size_t part = strcspn(in, "/");
+        if (part == 2 && in[0] == '.' && in[1] == '.') {
+            while (out > 0 && absolute[--out] != '/') {
+            }
+        } else if (part > 0 && !(part == 1 && in[0] == '.')) {
+            absolute[out++] = '/';
+            memmove(absolute + out, in, part);
+            out += part;
+        }
+        in += part;
+    }
+    absolute[out] = '\0';
+    int error = hr_job_load(&target->job, environ, NULL, 0, false, message);
+    if (error < 0) {
+        return error;
+    }
+    target->map = hr_maps_find(target->job.maps, absolute, out);
+    if (!target->map) {
+        snprintf(message, HR_MESSAGE_BYTES, "%.300s is in no map (HEADRACE_MAP %s)", arg,
+                 target->job.maps->count ? "maps other paths" : "is not set");
+        return -ENOENT;
+    }
+    const char *below = absolute + target->map->path_len;
+    snprintf(target->path, sizeof target->path, "%s", *below == '/' ? below + 1 : below);
+    return 0;
+}
+
+static int target_load(struct target *target, const char *arg, bool whole, char message[HR_MESSAGE_BYTES])
+{
+    memset(target, 0, sizeof *target);
+    snprintf(message, HR_MESSAGE_BYTES, "%.500s: %s", arg, strerror(EINVAL));
+    int error = strstr(arg, "://") ? load_url(target, arg, whole, message) : load_path(target, arg, message);
+    uint32_t trees[HR_MAPS_MAX];
+    if (error == 0) {
+        error = hr_client_attach(&target->job, trees, NULL, message);
+    }
+    if (error == 0) {
+        target->tree = trees[target->map - target->job.maps->map];
+    }
+    return error;
+}
+
+static int ask(const struct target *target, const char *op, const char *path, json_t **ret,
+               char message[HR_MESSAGE_BYTES])
+{
+    struct hr_buf encoded = HR_BUF_INIT(4 * PATH_MAX);
+    size_t len = strlen(path);
+    while (len > 0 && path[len - 1] == '/') {
+        len--;
+    }
+    int error = hr_percent_encode(path, len, true, &encoded);
+    for (int i = 0; error == 0 && i < HR_TARGET_TRIES; i++) {
+        error = hr_client_ask(&target->job, true,
+                              json_pack("{s:s, s:I, s:s}", "op", op, "tree", (json_int_t)target->tree, "path",
+                                        encoded.data ? encoded.data : ""),
+                              ret, message);
+        if (error != -EAGAIN) {
+            break;
+        }
+        error = 0;
+        usleep(100000);
+    }
+    hr_buf_release(&encoded);
+    return error;
+}
+
+/* ---- ls ---- */
+
+static void print_line(const struct hr_index *index, uint32_t number, const char *path, bool details)
+{
+    const struct hr_entry *entry = &index->entries[number];
+    bool is_dir = entry->kind == HR_KIND_DIR;
+    if (details) {
+        char date[32];
+        time_t seconds = (time_t)(entry->mtime_ns / 1000000000);
+        struct tm tm;
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &tm));
+        printf("%15llu %s ", is_dir ? 0ull : (unsigned long long)entry->size, date);
+    }
+    printf("%s%s\n", path, is_dir ? "/" : "");
+}
+
+static void list_dir(const struct hr_index *index, uint32_t dir, char *path, size_t len, bool deep,
+                     bool details)
+{
+    uint32_t count = hr_index_child_count(index, dir);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t child = hr_index_child(index, dir, i);
+        uint32_t name_len;
+        const char *name = hr_index_name(index, child, &name_len);
+        if (len + name_len + 2 > PATH_MAX) {
+            continue; /* a key has at most 1024 bytes: cannot happen with a checked index */
+        }
+        memcpy(path + len, name, name_len);
+        path[len + name_len] = '\0';
+        print_line(index, child, path, details);
+        if (deep && index->entries[child].kind == HR_KIND_DIR) {
+            path[len + name_len] = '/';
+            list_dir(index, child, path, len + name_len + 1, deep, details);
+        }
+    }
+}
+
+static int list_index(const char *file, const char *path, bool deep, bool details)
+{
+    hr_cleanup_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return -errno;
+    }
+    void *base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        return -errno;
+    }
+    struct hr_index index;
+    uint32_t entry = 0;
+    size_t len = strlen(path);
+    while (len > 0 && path[len - 1] == '/') {
+        len--;
+    }
+    int error = hr_index_adopt(&index, base, (uint64_t)st.st_size);
+    if (error == 0) {
+        error = hr_index_lookup(&index, path, len, &entry);
+    }
+    char line[PATH_MAX] = "";
+    if (error == 0 && index.entries[entry].kind == HR_KIND_DIR) {
+        list_dir(&index, entry, line, 0, deep, details);
+    } else if (error == 0) {
+        print_line(&index, entry, path, details);
+    }
+    munmap(base, (size_t)st.st_size);
+    return error;
+}
+
+static int ls_one(const char *arg, bool deep, bool details)
+{
+    char message[HR_MESSAGE_BYTES];
+    struct target target;
+    json_t *answer = NULL;
+    bool is_url = strstr(arg, "://") != NULL;
+    int error = target_load(&target, arg, is_url, message);
+    if (error == 0 && is_url && target.path[0]) {
+        /* One name of a bucket: a directory is listed by itself, the bucket around it is not. */
+        error = ask(&target, "look", target.path, &answer, message);
+        bool is_dir = error == 0 && strcmp(json_string_value(json_object_get(answer, "kind")), "dir") == 0;
+        if (error == 0 && !is_dir) {
+            printf("%s\n", target.path);
+        }
+        json_decref(answer);
+        if (error < 0 || !is_dir) {
+            goto out;
+        }
+        target_release(&target);
+        error = target_load(&target, arg, false, message);
+        target.path[0] = '\0';
+    }
+    if (error == 0) {
+        error = ask(&target, "list", "", &answer, message);
+    }
+    if (error == 0) {
+        error = list_index(json_string_value(json_object_get(answer, "index")), target.path, deep, details);
+        snprintf(message, sizeof message, "%s", strerror(-error));
+        json_decref(answer);
+    }
+out:
+    if (error < 0) {
+        hr_complain("%s: %s", arg, message);
+    }
+    target_release(&target);
+    return error;
+}
+
+int hr_cmd_ls(int argc, char **argv)
+{
+    bool deep = false, details = false;
+    int i = 0, failed = 0;
+    for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+        deep |= strcmp(argv[i], "-R") == 0 || strcmp(argv[i], "-lR") == 0;
+        details |= strcmp(argv[i], "-l") == 0 || strcmp(argv[i], "-lR") == 0;
+        if (strcmp(argv[i], "-R") != 0 && strcmp(argv[i], "-l") != 0 && strcmp(argv[i], "-lR") != 0) {
+            return hr_usage("ls");
+        }
+    }
+    if (i >= argc) {
+        return hr_usage("ls");
+    }
+    for (; i < argc; i++) {
+        failed |= ls_one(argv[i], deep, details) < 0;
+    }
+    return failed ? HR_EXIT_FAILED : 0;
+}
+
+/* ---- stat ---- */
+
+static int stat_one(const char *arg)
+{
+    char message[HR_MESSAGE_BYTES];
+    struct target target;
+    json_t *answer = NULL;
+    int error = target_load(&target, arg, true, message);
+    if (error == 0) {
+        error = ask(&target, "look", target.path, &answer, message);
+    }
+    if (error < 0) {
+        hr_complain("%s: %s", arg, message);
+        target_release(&target);
+        return error;
+    }
+    char date[40];
+    time_t seconds = (time_t)(json_integer_value(json_object_get(answer, "mtime_ns")) / 1000000000);
+    struct tm tm;
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &tm));
+    printf("name:   %s\n", arg);
+    printf("source: %.*s %s%s\n", target.map->url_len, target.map->url, target.map->prefix, target.path);
+    printf("type:   %s\n", json_string_value(json_object_get(answer, "kind")));
+    printf("size:   %lld\n", (long long)json_integer_value(json_object_get(answer, "size")));
+    printf("mtime:  %s\n", date);
+    const char *etag = json_string_value(json_object_get(answer, "etag"));
+    if (etag && *etag) {
+        printf("etag:   %s\n", etag);
+    }
+    json_decref(answer);
+    target_release(&target);
+    return 0;
+}
+
+int hr_cmd_stat(int argc, char **argv)
+{
+    int failed = 0;
+    if (argc == 0) {
+        return hr_usage("stat");
+    }
+    for (int i = 0; i < argc; i++) {
+        failed |= stat_one(argv[i]) < 0;
+    }
+    return failed ? HR_EXIT_FAILED : 0;
+}
+
+/* ---- cat ---- */
+
+static int copy_out(const char *file)
+{
+    hr_cleanup_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    char chunk[65536];
+    ssize_t got;
+    while ((got = read(fd, chunk, sizeof chunk)) > 0) {
+        for (ssize_t at = 0; at < got;) {
+            ssize_t wrote = write(STDOUT_FILENO, chunk + at, (size_t)(got - at));
+            if (wrote < 0 && errno != EINTR) {
+                return -errno;
+            }
+            at += wrote > 0 ? wrote : 0;
+        }
+    }
+    return got < 0 ? -errno : 0;
+}
+
+static int cat_one(const char *arg)
+{
+    char message[HR_MESSAGE_BYTES];
+    struct target target;
+    int error = target_load(&target, arg, true, message);
+    bool again = error == 0;
+    for (int i = 0; again && i < HR_TARGET_TRIES; i++) {
+        json_t *answer = NULL;
+        error = ask(&target, "open", target.path, &answer, message);
+        again = false;
+        if (error == 0 && strcmp(json_string_value(json_object_get(answer, "kind")), "dir") == 0) {
+            error = -EISDIR;
+            snprintf(message, sizeof message, "%s", strerror(EISDIR));
+        } else if (error == 0) {
+            error = copy_out(json_string_value(json_object_get(answer, "file")));
+            snprintf(message, sizeof message, "%s", strerror(-error));
+            again = error == -ENOENT; /* evicted between the answer and the open */
+        }
+        json_decref(answer);
+    }
+    if (error < 0) {
+        hr_complain("%s: %s", arg, message);
+    }
+    target_release(&target);
+    return error;
+}
+
+int hr_cmd_cat(int argc, char **argv)
+{
+    int failed = 0;
+    if (argc == 0) {
+        return hr_usage("cat");
+    }
+    for (int i = 0; i < argc; i++) {
+        failed |= cat_one(argv[i]) < 0;
+    }
+    return failed ? HR_EXIT_FAILED : 0;
+}

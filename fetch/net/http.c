@@ -1,0 +1,325 @@
+/* The owner's side: requests made, submitted, canceled and taken back. */
+#include "fetch/net/http_impl.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "fetch/base/cleanup.h"
+#include "fetch/base/clock.h"
+
+#define URL_MAX_BYTES                                                                                        \
+    65536 /* a 1,024-byte key all percent-encoded is 3 KiB; a continuation token is opaque */
+
+static struct hr_http_impl *impl_of(struct hr_http_request *request)
+{
+    return request->impl;
+}
+
+struct hr_http_request *hr_http_request_new(void)
+{
+    struct hr_http_impl *impl = calloc(1, sizeof(*impl));
+    if (!impl) {
+        return NULL;
+    }
+    impl->request.impl = impl;
+    impl->request.content_length = -1;
+    return &impl->request;
+}
+
+void hr_http_request_free(struct hr_http_request *request)
+{
+    if (!request) {
+        return;
+    }
+    struct hr_http_impl *impl = impl_of(request);
+    for (unsigned i = 0; i < request->header_count; i++) {
+        free(request->headers[i].name);
+        free(request->headers[i].value);
+    }
+    free(request->url);
+    free(request->ca_bundle);
+    hr_buf_release(&request->body);
+    hr_buf_release(&impl->header_text);
+    hr_buf_release(&impl->answer_text);
+    free(impl);
+}
+
+static bool has_control_bytes(const char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int hr_http_request_header(struct hr_http_request *request, const char *name, const char *value)
+{
+    if (name[0] == '\0' || has_control_bytes(name) || has_control_bytes(value) || strpbrk(name, ": ;")) {
+        return -EINVAL;
+    }
+    if (request->header_count == HR_HTTP_HEADERS_MAX) {
+        return -ENOSPC;
+    }
+    hr_cleanup_free char *name_copy = strdup(name);
+    hr_cleanup_free char *value_copy = strdup(value);
+    if (!name_copy || !value_copy) {
+        return -ENOMEM;
+    }
+    request->headers[request->header_count++] =
+        (struct hr_http_header){hr_steal_pointer(name_copy), hr_steal_pointer(value_copy)};
+    return 0;
+}
+
+const char *hr_http_answer(const struct hr_http_request *request, const char *name)
+{
+    for (unsigned i = 0; i < request->answer_count; i++) {
+        if (strcmp(request->answer[i].name, name) == 0) {
+            return request->answer[i].value;
+        }
+    }
+    return NULL;
+}
+
+/* Host and port of the URL; only what a request line can carry, and no user name in front of the host. */
+static int read_url(struct hr_http_impl *impl)
+{
+    const char *url = impl->request.url;
+    size_t scheme_len;
+    if (url && strncasecmp(url, "https://", 8) == 0) {
+        scheme_len = 8;
+    } else if (url && strncasecmp(url, "http://", 7) == 0) {
+        scheme_len = 7;
+    } else {
+        return -EINVAL;
+    }
+    size_t len = strlen(url);
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)url[i];
+        if (c <= ' ' || c >= 0x7f || c == '#' || c == '\\') {
+            return -EINVAL;
+        }
+    }
+    const char *origin = url + scheme_len;
+    size_t origin_len = strcspn(origin, "/?");
+    if (len > URL_MAX_BYTES || memchr(origin, '@', origin_len)) {
+        return -EINVAL;
+    }
+    const char *colon = origin[0] == '[' ? NULL : memchr(origin, ':', origin_len);
+    size_t host_len = colon ? (size_t)(colon - origin) : origin_len;
+    if (host_len == 0 || host_len >= sizeof(impl->host)) {
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < host_len; i++) {
+        impl->host[i] = (char)tolower((unsigned char)origin[i]);
+    }
+    impl->host[host_len] = '\0';
+    struct in_addr v4;
+    if (origin[0] == '[' || inet_pton(AF_INET, impl->host, &v4) == 1) {
+        impl->host[0] = '\0';
+    }
+    impl->is_tls = scheme_len == 8;
+    impl->origin = origin;
+    impl->origin_len = (int)origin_len;
+    return 0;
+}
+
+/* A request may be submitted again after it came back: nothing of the last time stays. */
+static void clear_results(struct hr_http_impl *impl)
+{
+    struct hr_http_request *request = &impl->request;
+    request->error = 0;
+    request->error_text[0] = '\0';
+    hr_buf_release(&request->body);
+    request->first_byte_us = request->total_us = 0;
+    request->reused_connection = false;
+    hr_http_answer_reset(impl);
+    impl->answer_begun = false;
+    impl->addresses_tried = 0;
+    impl->connects = 0;
+    impl->fresh = false;
+    impl->waits_for_name = false;
+    atomic_store(&impl->cancel, false);
+}
+
+int hr_http_submit(struct hr_http *http, struct hr_http_request *request)
+{
+    struct hr_http_impl *impl = impl_of(request);
+    if (http->closing) {
+        return -ECANCELED;
+    }
+    int r = read_url(impl);
+    if (r < 0) {
+        return r;
+    }
+    clear_results(impl);
+    struct hr_http_thread *thread = &http->threads[0];
+    for (unsigned i = 1; i < http->thread_count; i++) {
+        if (http->threads[i].in_flight < thread->in_flight) {
+            thread = &http->threads[i];
+        }
+    }
+    impl->thread = thread;
+    impl->start_us = hr_clock_us();
+    thread->in_flight++;
+    http->stats.requests++;
+    if (++http->stats.in_flight > http->stats.in_flight_max) {
+        http->stats.in_flight_max = http->stats.in_flight;
+    }
+    (void)pthread_mutex_lock(&thread->lock);
+    bool first = thread->inbox == NULL;
+    DL_APPEND(thread->inbox, impl);
+    (void)pthread_mutex_unlock(&thread->lock);
+    if (first) {
+        hr_http_thread_wake(thread);
+    }
+    return 0;
+}
+
+void hr_http_cancel(struct hr_http *http, struct hr_http_request *request)
+{
+    struct hr_http_impl *impl = impl_of(request);
+    (void)http;
+    if (!impl->thread) {
+        return; /* never submitted */
+    }
+    atomic_store(&impl->cancel, true);
+    atomic_store(&impl->thread->has_cancels, true);
+    hr_http_thread_wake(impl->thread);
+}
+
+/* Each callback may free its request, submit and cancel others. */
+static void take_back(struct hr_http *http)
+{
+    (void)pthread_mutex_lock(&http->lock);
+    struct hr_http_impl *finished = http->finished;
+    http->finished = NULL;
+    (void)pthread_mutex_unlock(&http->lock);
+    struct hr_http_impl *impl, *next;
+    DL_FOREACH_SAFE(finished, impl, next)
+    {
+        http->stats.in_flight--;
+        http->stats.connects += impl->connects;
+        http->stats.reused += impl->request.reused_connection;
+        http->stats.bytes_in += impl->request.body.len;
+        impl->thread->in_flight--;
+        impl->request.done(&impl->request);
+    }
+}
+
+static void on_done(void *owner, int fd, uint32_t events)
+{
+    uint64_t ignored;
+    (void)events;
+    (void)!read(fd, &ignored, sizeof(ignored));
+    take_back(owner);
+}
+
+/* The resolver's thread: requests of every network thread may have waited for this name. */
+static void on_name(void *owner)
+{
+    struct hr_http *http = owner;
+    for (unsigned i = 0; i < http->thread_count; i++) {
+        atomic_store(&http->threads[i].has_names, true);
+        hr_http_thread_wake(&http->threads[i]);
+    }
+}
+
+static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
+static CURLcode curl_ready;
+
+static void init_curl(void)
+{
+    curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static int start_threads(struct hr_http *http, const struct hr_http_options *options)
+{
+    http->threads = calloc(options->threads, sizeof(*http->threads));
+    if (!http->threads) {
+        return -ENOMEM;
+    }
+    unsigned share = (options->max_connections + options->threads - 1) / options->threads;
+    for (unsigned i = 0; i < options->threads; i++) {
+        http->threads[i].wake_fd = -1;
+    }
+    http->thread_count = options->threads;
+    for (unsigned i = 0; i < options->threads; i++) {
+        int r = hr_http_thread_start(&http->threads[i], http, share > 0 ? share : 1);
+        if (r < 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+int hr_http_new(const struct hr_http_options *options, struct hr_loop *owner_loop, struct hr_http **ret)
+{
+    (void)pthread_once(&curl_once, init_curl);
+    if (options->threads == 0) {
+        return -EINVAL;
+    }
+    struct hr_http *http = calloc(1, sizeof(*http));
+    if (!http || curl_ready != CURLE_OK) {
+        free(http);
+        return -ENOMEM;
+    }
+    http->loop = owner_loop;
+    (void)pthread_mutex_init(&http->lock, NULL);
+    http->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int r = http->done_fd < 0 ? -errno : hr_loop_watch(owner_loop, http->done_fd, EPOLLIN, on_done, http);
+    if (r == 0 && options->user_agent) {
+        http->user_agent = strdup(options->user_agent);
+        r = http->user_agent ? 0 : -ENOMEM;
+    }
+    if (r == 0) {
+        r = start_threads(http, options);
+    }
+    if (r == 0) {
+        r = hr_resolver_new(on_name, http, &http->resolver);
+    }
+    if (r < 0) {
+        hr_http_free(http);
+        return r;
+    }
+    *ret = http;
+    return 0;
+}
+
+void hr_http_free(struct hr_http *http)
+{
+    if (!http) {
+        return;
+    }
+    http->closing = true;
+    for (unsigned i = 0; i < http->thread_count; i++) {
+        hr_http_thread_stop(&http->threads[i]);
+    }
+    take_back(http);
+    hr_resolver_free(http->resolver);
+    for (unsigned i = 0; i < http->thread_count; i++) {
+        hr_http_thread_free(&http->threads[i]);
+    }
+    if (http->done_fd >= 0) {
+        hr_loop_unwatch(http->loop, http->done_fd);
+        (void)close(http->done_fd);
+    }
+    (void)pthread_mutex_destroy(&http->lock);
+    free(http->threads);
+    free(http->user_agent);
+    free(http);
+}
+
+void hr_http_stats(const struct hr_http *http, struct hr_http_stats *ret)
+{
+    *ret = http->stats;
+}

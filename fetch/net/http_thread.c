@@ -1,0 +1,429 @@
+/* One network thread: its loop, and the requests it runs from their start to their end. */
+#include "fetch/net/http_impl.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "fetch/base/clock.h"
+
+#define ERROR_ORIGIN_BYTES 100 /* of host:port in an error's line, so that the error itself has room */
+#define ADDRESSES_TRIED_MAX 3  /* a request; each may cost a connect timeout */
+
+void hr_http_thread_wake(struct hr_http_thread *thread)
+{
+    uint64_t one = 1;
+    (void)!write(thread->wake_fd, &one, sizeof(one)); /* fails only when full, which wakes as well */
+}
+
+static void release_easy(struct hr_http_thread *thread, struct hr_http_impl *impl)
+{
+    struct hr_http_easy *easy = impl->easy;
+    impl->easy = NULL;
+    if (!easy) {
+        return;
+    }
+    if (thread->multi) {
+        (void)curl_multi_remove_handle(thread->multi, easy->curl);
+    }
+    if (thread->pool_count < thread->pool_max && !thread->broken) {
+        LL_PREPEND(thread->pool, easy);
+        thread->pool_count++;
+    } else {
+        hr_http_easy_free(easy);
+    }
+}
+
+static void release_address(struct hr_http_impl *impl, enum hr_address_outcome outcome)
+{
+    if (impl->address) {
+        hr_address_release(impl->thread->http->resolver, impl->address, outcome);
+        impl->address = NULL;
+    }
+}
+
+/* "host:port: what happened", one line. */
+__attribute__((format(printf, 2, 0))) static void describe(struct hr_http_impl *impl, const char *format,
+                                                           va_list args)
+{
+    char *text = impl->request.error_text;
+    size_t room = sizeof(impl->request.error_text);
+    int origin_len = impl->origin_len < ERROR_ORIGIN_BYTES ? impl->origin_len : ERROR_ORIGIN_BYTES;
+    int at = snprintf(text, room, "%.*s: ", origin_len, impl->origin);
+    (void)vsnprintf(text + at, room - (size_t)at, format, args);
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ') {
+            *text = ' ';
+        }
+    }
+}
+
+__attribute__((format(printf, 3, 4))) static void finish(struct hr_http_impl *impl, int error,
+                                                         const char *format, ...)
+{
+    struct hr_http_thread *thread = impl->thread;
+    struct hr_http_request *request = &impl->request;
+    release_address(impl, HR_ADDRESS_UNKNOWN);
+    release_easy(thread, impl);
+    hr_loop_disarm(thread->loop, &impl->deadline);
+    impl->waits_for_name = false;
+    request->error = error;
+    request->error_text[0] = '\0';
+    if (error != 0) {
+        va_list args;
+        va_start(args, format);
+        describe(impl, format, args);
+        va_end(args);
+    }
+    request->total_us = (uint64_t)(hr_clock_us() - impl->start_us);
+    request->reused_connection = impl->connects == 0 && error == 0;
+    hr_http_answer_publish(impl);
+    DL_DELETE(thread->running, impl);
+    DL_APPEND(thread->finished, impl);
+}
+
+/* The multi handle is in an unknown state: all its transfers end so that they can be tried again, on a new
+ * one. */
+static void replace_multi(struct hr_http_thread *thread);
+
+static void launch(struct hr_http_impl *impl)
+{
+    struct hr_http_thread *thread = impl->thread;
+    const char *user_agent = thread->http->user_agent;
+    if (!thread->multi) {
+        replace_multi(thread);
+    }
+    impl->easy = thread->pool;
+    if (impl->easy) {
+        LL_DELETE(thread->pool, impl->easy);
+        thread->pool_count--;
+    } else {
+        impl->easy = hr_http_easy_new(user_agent);
+    }
+    if (!thread->multi || !impl->easy || hr_http_easy_prepare(impl, user_agent) < 0) {
+        finish(impl, -ENOMEM, "no memory for a transfer");
+        return;
+    }
+    impl->verdict = 0;
+    impl->cut = false;
+    impl->answer_begun = false;
+    hr_http_answer_reset(impl);
+    hr_buf_reset(&impl->request.body);
+    if (curl_multi_add_handle(thread->multi, impl->easy->curl) != CURLM_OK) {
+        thread->broken = true; /* and is ended with the others */
+    }
+}
+
+/* Addresses come from our resolver, one a request; a literal needs none. */
+static void find_address(struct hr_http_impl *impl)
+{
+    struct hr_resolver *resolver = impl->thread->http->resolver;
+    const char *why = "";
+    impl->waits_for_name = false;
+    if (impl->host[0] != '\0') {
+        int r = hr_resolve_pick(resolver, impl->host, HR_PICK_ANY, &impl->address, &why);
+        if (r == -EINPROGRESS) {
+            impl->waits_for_name = true;
+            return;
+        }
+        if (r < 0) {
+            finish(impl, r, "%s", r == -ENOMEM ? "too many hosts at once" : why);
+            return;
+        }
+    }
+    launch(impl);
+}
+
+static int64_t due_us(const struct hr_http_impl *impl)
+{
+    const struct hr_http_request *request = &impl->request;
+    int64_t due = INT64_MAX;
+    if (request->first_byte_ms > 0 && !impl->answer_begun) {
+        due = impl->start_us + (int64_t)request->first_byte_ms * 1000;
+    }
+    if (request->total_ms > 0 && impl->start_us + (int64_t)request->total_ms * 1000 < due) {
+        due = impl->start_us + (int64_t)request->total_ms * 1000;
+    }
+    return due;
+}
+
+/* One timer for both limits; it is armed for the nearer one and, when the answer came in time, again for the
+ * other. */
+static void watch_deadline(struct hr_http_impl *impl)
+{
+    int64_t due = due_us(impl);
+    if (due == INT64_MAX) {
+        return;
+    }
+    int64_t left_us = due - hr_clock_us();
+    if (hr_loop_arm(impl->thread->loop, &impl->deadline, left_us > 0 ? (left_us + 999) / 1000 : 0) < 0) {
+        finish(impl, -ENOMEM, "no memory for a timer");
+    }
+}
+
+/* Did this try open a connection on which TCP or TLS never came up? */
+static bool stuck_in_connect(const struct hr_http_impl *impl)
+{
+    curl_off_t connected_us = 0;
+    long connects = 0;
+    if (!impl->easy) {
+        return false;
+    }
+    (void)curl_easy_getinfo(impl->easy->curl, CURLINFO_NUM_CONNECTS, &connects);
+    CURLINFO info = impl->is_tls ? CURLINFO_APPCONNECT_TIME_T : CURLINFO_CONNECT_TIME_T;
+    (void)curl_easy_getinfo(impl->easy->curl, info, &connected_us);
+    return connects > 0 && connected_us == 0;
+}
+
+static void on_deadline(void *owner)
+{
+    struct hr_http_impl *impl = owner;
+    struct hr_http_request *request = &impl->request;
+    if (due_us(impl) > hr_clock_us()) {
+        watch_deadline(impl);
+        return;
+    }
+    if (stuck_in_connect(impl)) {
+        release_address(impl, HR_ADDRESS_NOT_CONNECTED);
+    }
+    if (impl->answer_begun || request->first_byte_ms == 0 ||
+        (request->total_ms > 0 && request->total_ms < request->first_byte_ms)) {
+        finish(impl, -ETIMEDOUT, "not finished within %u ms", request->total_ms);
+    } else {
+        finish(impl, -ETIMEDOUT, "no answer within %u ms", request->first_byte_ms);
+    }
+}
+
+static void start(struct hr_http_impl *impl)
+{
+    impl->deadline = (struct hr_timer)HR_TIMER_INIT(on_deadline, impl);
+    DL_APPEND(impl->thread->running, impl);
+    if (atomic_load(&impl->cancel)) {
+        finish(impl, -ECANCELED, "canceled");
+        return;
+    }
+    watch_deadline(impl);
+    if (impl->request.error == 0) {
+        find_address(impl);
+    }
+}
+
+/* Nothing was sent yet and another address is healthy: what libcurl would do had we not pinned one. */
+static bool try_next_address(struct hr_http_impl *impl)
+{
+    struct hr_address *address;
+    const char *why;
+    release_address(impl, HR_ADDRESS_NOT_CONNECTED);
+    impl->addresses_tried++;
+    if (impl->addresses_tried >= ADDRESSES_TRIED_MAX ||
+        hr_resolve_pick(impl->thread->http->resolver, impl->host, HR_PICK_HEALTHY, &address, &why) < 0) {
+        return false;
+    }
+    release_easy(impl->thread, impl);
+    impl->address = address;
+    launch(impl);
+    return true;
+}
+
+/* A kept connection which the server had closed meanwhile: libcurl notices most of them by itself. */
+static bool try_fresh_connection(struct hr_http_impl *impl, CURLcode code)
+{
+    bool died = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR;
+    if (!died || impl->connects > 0 || impl->fresh || impl->answer_begun ||
+        impl->request.method == HR_HTTP_POST) {
+        return false;
+    }
+    impl->fresh = true;
+    release_easy(impl->thread, impl);
+    launch(impl);
+    return true;
+}
+
+static void complete(struct hr_http_impl *impl, CURLcode code)
+{
+    long connects = 0;
+    (void)curl_easy_getinfo(impl->easy->curl, CURLINFO_NUM_CONNECTS, &connects);
+    impl->connects += (unsigned)connects;
+    bool timed_out = code == CURLE_OPERATION_TIMEDOUT && stuck_in_connect(impl);
+    if (code == CURLE_COULDNT_CONNECT || timed_out) {
+        if (impl->address && try_next_address(impl)) {
+            return;
+        }
+    } else if (try_fresh_connection(impl, code)) {
+        return;
+    } else if (code == CURLE_OK) {
+        release_address(impl, HR_ADDRESS_CONNECTED);
+    }
+    int error = hr_http_errno(code, impl);
+    const char *why = impl->curl_error[0] != '\0' ? impl->curl_error : curl_easy_strerror(code);
+    if (code == CURLE_WRITE_ERROR) {
+        why = error == -EFBIG    ? "the answer is longer than expected"
+              : error == -EPROTO ? "the answer's headers are too long"
+                                 : "no memory for the answer";
+    }
+    char text[CURL_ERROR_SIZE];
+    (void)snprintf(text, sizeof(text), "%s", why); /* finish() gives the handle away */
+    finish(impl, error, "%s", text);
+}
+
+static void hand_back(struct hr_http_thread *thread)
+{
+    struct hr_http *http = thread->http;
+    if (!thread->finished) {
+        return;
+    }
+    (void)pthread_mutex_lock(&http->lock);
+    bool first = http->finished == NULL;
+    DL_CONCAT(http->finished, thread->finished);
+    (void)pthread_mutex_unlock(&http->lock);
+    thread->finished = NULL;
+    if (first) {
+        uint64_t one = 1;
+        (void)!write(http->done_fd, &one, sizeof(one));
+    }
+}
+
+static void on_turn(void *owner)
+{
+    struct hr_http_thread *thread = owner;
+    CURLMsg *message;
+    int left;
+    while (thread->multi && !thread->broken && (message = curl_multi_info_read(thread->multi, &left))) {
+        struct hr_http_impl *impl = NULL;
+        CURLcode code = message->data.result; /* the message is gone once the handle is removed */
+        (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&impl);
+        if (message->msg == CURLMSG_DONE && impl) {
+            complete(impl, code);
+        }
+    }
+    if (thread->broken) {
+        replace_multi(thread);
+    }
+    hand_back(thread);
+}
+
+static void replace_multi(struct hr_http_thread *thread)
+{
+    struct hr_http_impl *impl, *next;
+    thread->broken = true; /* handles are freed instead of pooled */
+    DL_FOREACH_SAFE(thread->running, impl, next)
+    {
+        if (impl->easy) {
+            finish(impl, -ECONNRESET, "the transfers of this thread had to be restarted");
+        }
+    }
+    hr_http_multi_drop(thread);
+    thread->multi = hr_http_multi_new(thread);
+    thread->broken = false;
+}
+
+static void on_wake(void *owner, int fd, uint32_t events)
+{
+    struct hr_http_thread *thread = owner;
+    struct hr_http_impl *impl, *next, *arrived;
+    uint64_t ignored;
+    (void)events;
+    (void)!read(fd, &ignored, sizeof(ignored));
+
+    (void)pthread_mutex_lock(&thread->lock);
+    arrived = thread->inbox;
+    thread->inbox = NULL;
+    (void)pthread_mutex_unlock(&thread->lock);
+    DL_FOREACH_SAFE(arrived, impl, next)
+    {
+        start(impl);
+    }
+    if (atomic_exchange(&thread->has_names, false)) {
+        DL_FOREACH_SAFE(thread->running, impl, next)
+        {
+            if (impl->waits_for_name) {
+                find_address(impl);
+            }
+        }
+    }
+    bool stopping = atomic_load(&thread->stopping);
+    if (stopping || atomic_exchange(&thread->has_cancels, false)) {
+        DL_FOREACH_SAFE(thread->running, impl, next)
+        {
+            if (stopping || atomic_load(&impl->cancel)) {
+                finish(impl, -ECANCELED, "canceled");
+            }
+        }
+    }
+    if (stopping) {
+        hr_loop_stop(thread->loop);
+    }
+}
+
+static void *thread_main(void *arg)
+{
+    struct hr_http_thread *thread = arg;
+    (void)pthread_setname_np(pthread_self(), "hr-net");
+    (void)hr_loop_run(thread->loop);
+    /* Once more: a request may have come between the last look into the inbox and the stop. */
+    on_wake(thread, thread->wake_fd, 0);
+    on_turn(thread);
+    return NULL;
+}
+
+int hr_http_thread_start(struct hr_http_thread *thread, struct hr_http *http, unsigned connections)
+{
+    thread->http = http;
+    thread->pool_max = connections;
+    thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (thread->wake_fd < 0) {
+        return -errno;
+    }
+    (void)pthread_mutex_init(&thread->lock, NULL);
+    thread->curl_timer = (struct hr_timer)HR_TIMER_INIT(hr_http_multi_timer, thread);
+    int r = hr_loop_new(&thread->loop);
+    if (r < 0) {
+        return r;
+    }
+    r = hr_loop_watch(thread->loop, thread->wake_fd, EPOLLIN, on_wake, thread);
+    if (r < 0) {
+        return r;
+    }
+    hr_loop_each_turn(thread->loop, on_turn, thread);
+    thread->multi = hr_http_multi_new(thread);
+    if (!thread->multi) {
+        return -ENOMEM;
+    }
+    /* No signal belongs here; a blocked SIGPIPE is what a write to a dead connection needs. */
+    sigset_t all, old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    r = -pthread_create(&thread->thread, NULL, thread_main, thread);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    thread->started = r == 0;
+    return r;
+}
+
+void hr_http_thread_stop(struct hr_http_thread *thread)
+{
+    if (thread->started) {
+        atomic_store(&thread->stopping, true);
+        hr_http_thread_wake(thread);
+        (void)pthread_join(thread->thread, NULL);
+        thread->started = false;
+    }
+}
+
+void hr_http_thread_free(struct hr_http_thread *thread)
+{
+    if (thread->loop) {
+        hr_http_multi_drop(thread);
+        hr_loop_free(thread->loop);
+    }
+    if (thread->wake_fd >= 0) {
+        (void)close(thread->wake_fd);
+        (void)pthread_mutex_destroy(&thread->lock);
+    }
+}

@@ -1,0 +1,218 @@
+/* What the files of the plan share. Everything here belongs to the main loop's thread. */
+#ifndef HR_PLAN_INNER_H
+#define HR_PLAN_INNER_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "fetch/base/log.h"
+#include "fetch/list/lister.h"
+#include "fetch/plan/plan.h"
+
+#define HR_PART_BYTES                                                                                        \
+    (8u << 20) /* one range of a large object: 8-16 MiB is where S3 requests are cheapest per byte */
+#define HR_UNKNOWN_BYTES UINT64_MAX
+
+struct hr_plan_tree;
+
+/* Askers that wait for one thing. */
+struct hr_waiter {
+    struct hr_asker asker;
+    struct hr_waiter *next;
+};
+
+/* A name that was asked for before there is an index. */
+struct hr_overlay {
+    UT_hash_handle hh;
+    int error; /* 0 or -errno */
+    uint32_t kind;
+    uint64_t size;
+    int64_t mtime_ns;
+    uint64_t file_id; /* 0: not fetched */
+    int64_t until_ms;
+    char etag[136];
+    uint32_t path_len;
+    char path[];
+};
+
+/* Bits of hr_plan_tree.marks: brought unasked; opened since; a loader said that it will open it. */
+enum { HR_ENTRY_SWEPT = 1, HR_ENTRY_USED = 2, HR_ENTRY_ANNOUNCED = 4 };
+
+struct hr_plan_tree {
+    struct hr_plan *plan;
+    uint32_t number;
+    struct hr_tree *shared; /* in control */
+    uint64_t id;
+    struct hr_source_id source; /* endpoint+bucket: whose cache objects they are */
+    struct hr_source_id asking; /* endpoint+bucket+identity: who shares one request */
+    struct hr_store *store;
+    struct hr_tree_settings settings;
+    /* The published generation. */
+    struct hr_index index; /* index.names NULL: none */
+    struct hr_states *states;
+    struct hr_uses *uses;
+    uint32_t uses_seen; /* head of the ring as far as it was read */
+    uint8_t *marks;     /* one an entry */
+    uint32_t next_gen;
+    /* Listing. */
+    struct hr_lister *lister;
+    struct hr_waiter *list_waiters;
+    unsigned list_refusals;      /* LISTs of single names refused in a row */
+    int list_error;              /* last one failed with this... */
+    int64_t list_error_until_ms; /* ...and is not tried again before */
+    int64_t listed_ms;
+    /* Before an index: */
+    struct hr_overlay *overlay;
+    struct hr_look *looks; /* LISTs for single names under way */
+    uint32_t distinct_names;
+    /* Refusals in a row; before any success they mean that the store does not want us at all. */
+    unsigned denied;
+    bool welcome; /* a GET has succeeded since the job's credentials came */
+    int64_t denied_until_ms;
+    int64_t message_ms;
+    int message_error;
+    int64_t followed_ms; /* last listing that a changed object asked for */
+    /* Sweep. */
+    uint64_t opens;
+    uint64_t demanded_bytes;
+    uint64_t swept_bytes, swept_used_bytes;
+    uint32_t sweep_cursor;
+    bool sweep_done;
+    /* Look-ahead. */
+    struct hr_ranks *ranks; /* of this generation; NULL until an announcement needs them */
+    uint64_t announced_used;
+    int64_t sweep_after_ms; /* a sweep's fetch failed: not before */
+};
+
+enum hr_want_state { HR_WANT_QUEUED, HR_WANT_FETCHING, HR_WANT_WRITING };
+
+/* One object to be fetched: the same for everybody who asks for it. */
+struct hr_want {
+    UT_hash_handle hh;           /* in hr_plan.wants by id: tree->asking, key */
+    struct hr_want *prev, *next; /* in its queue while QUEUED */
+    struct hr_plan *plan;
+    struct hr_plan_tree *tree; /* whose store fetches it */
+    enum hr_reason reason;
+    enum hr_want_state state;
+    int64_t asked_us; /* when the first program began to wait; 0: nobody does */
+    struct hr_waiter *waiters;
+    /* What is known of it; size HR_UNKNOWN_BYTES and etag "" when no index names it. */
+    uint64_t size;
+    int64_t mtime_ns;
+    char etag[136];
+    uint64_t memory_bytes; /* reserved for bodies not yet written */
+    /* Under way. */
+    struct hr_put *put;
+    struct hr_verify verify;
+    uint64_t next_offset; /* first byte not yet asked for */
+    unsigned calls;       /* in flight */
+    bool learned;         /* an answer told size, version and proofs */
+    bool answered;        /* one did in an earlier try: room is taken before it is asked for again */
+    bool md5_doubted;     /* equal bytes twice, with a CRC beside the MD5: this try goes by the CRC */
+    int error;            /* first failure: no more parts are asked for */
+    char message[HR_MESSAGE_MAX];
+    char mismatch_md5[33]; /* body of the try before, when it did not match */
+    unsigned tries;        /* fetches that did not bring the object that was expected */
+    unsigned id_len;       /* bytes of id */
+    char id[];             /* tree->asking, then the key */
+};
+
+struct hr_md5_off { /* a bucket whose ETags are no MD5 after all */
+    UT_hash_handle hh;
+    struct hr_source_id source;
+};
+
+struct hr_plan {
+    struct hr_plan_options options;
+    char *cache_dir;
+    char *index_dir; /* cache_dir/index */
+    struct hr_cache *cache;
+    struct hr_plan_tree *trees[HR_TREES_MAX];
+    uint32_t tree_count;
+    uint32_t sweep_turn;
+    struct hr_want *wants; /* hash */
+    struct hr_want *queue[HR_REASON_COUNT];
+    struct hr_md5_off *md5_off;
+    struct hr_guide *guides; /* hash: what each job's loaders announced */
+    struct hr_plan_stats stats;
+    bool pumping, ending;
+};
+
+/* tree.c */
+struct hr_plan_tree *hr_tree_get(struct hr_plan *plan, uint32_t number);
+void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached);
+void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached);
+/* etag: of the version that failed, "" when not known; an entry that names another one is left alone. */
+void hr_tree_failed(struct hr_plan_tree *tree, const char *key, uint32_t key_len, const char *etag,
+                    int error);
+void hr_tree_fail_entry(struct hr_plan_tree *tree, uint32_t entry, int error);
+/* The file that the word promises is not there and the cache knows nothing of it. */
+void hr_tree_forget(struct hr_plan_tree *tree, uint32_t entry, uint64_t file_id);
+bool hr_tree_entry_of(struct hr_plan_tree *tree, const char *key, uint32_t key_len, uint32_t *ret_entry);
+void hr_tree_say(struct hr_plan_tree *tree, int error, const char *message);
+void hr_tree_free(struct hr_plan_tree *tree);
+void hr_tree_drain_uses(struct hr_plan_tree *tree);
+
+/* listing.c */
+void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker); /* asker NULL: nobody waits */
+/* Enough names were asked for one by one: the whole listing is cheaper. */
+void hr_listing_by_names(struct hr_plan_tree *tree);
+int hr_listing_adopt(struct hr_plan_tree *tree); /* the index of an earlier life, when it is fresh enough */
+bool hr_listing_stale(const struct hr_plan_tree *tree);
+
+/* answers.c */
+void hr_answer_error(const struct hr_asker *asker, int error);
+void hr_waiters_add(struct hr_waiter **list, const struct hr_asker *asker);
+void hr_waiters_answer(struct hr_waiter **list, const struct hr_answer *answer);
+
+/* look.c */
+void hr_look_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
+                 const struct hr_asker *asker);
+struct hr_overlay *hr_overlay_find(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
+struct hr_overlay *hr_overlay_put(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
+void hr_overlay_clear(struct hr_plan_tree *tree);
+void hr_look_cancel_all(struct hr_plan_tree *tree);
+
+/* wants.c */
+/* size HR_UNKNOWN_BYTES when not known. The want may be an older one; NULL on ENOMEM. */
+struct hr_want *hr_want_add(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
+                            enum hr_reason reason, uint64_t size, int64_t mtime_ns, const char *etag);
+struct hr_want *hr_want_find(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
+/* To the end of a more urgent queue; less urgent changes nothing. */
+void hr_want_promote(struct hr_want *want, enum hr_reason reason);
+void hr_want_requeue(struct hr_want *want); /* at the head */
+void hr_want_leave_queue(struct hr_want *want);
+void hr_want_end(struct hr_want *want);  /* out of every list, freed */
+void hr_plan_pump(struct hr_plan *plan); /* starts what may start */
+const char *hr_want_key(const struct hr_want *want, uint32_t *ret_len);
+
+/* fetching.c */
+/* Asks for the next part of a want. 0; -EAGAIN: the cache has no room until others have arrived, the want
+ * stays in its queue; other -errno: it has failed, or will when its calls are back. */
+int hr_fetch_next(struct hr_want *want);
+bool hr_fetch_all_asked(const struct hr_want *want);
+uint64_t hr_fetch_cost(const struct hr_plan *plan,
+                       const struct hr_want *want); /* memory the next part needs */
+
+/* lookahead.c */
+/* An entry was opened, by nobody knows which job. */
+void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry);
+void hr_lookahead_free(struct hr_plan *plan);
+
+/* proof.c */
+/* The first answer of a try: fills the want's size, version and proofs, or finds another object than the one
+ * that was expected. 0, -ESTALE, -EIO (its size cannot be told). */
+int hr_proof_learn(struct hr_want *want, const struct hr_call *call);
+int hr_proof_same(const struct hr_want *want, const struct hr_call *call); /* a later part: 0 or -ESTALE */
+void hr_proof_md5_off(struct hr_plan_tree *tree); /* of its bucket, with one warning */
+
+/* sweep.c */
+/* A loader will open this entry: brings it, or keeps it. */
+void hr_sweep_announced(struct hr_plan_tree *tree, uint32_t entry);
+/* The next want of a sweep that may run now, or NULL. */
+struct hr_want *hr_sweep_next(struct hr_plan *plan);
+void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry);
+/* A want that nobody waited for did not arrive. */
+void hr_sweep_failed(struct hr_want *want, int error);
+
+#endif

@@ -1,0 +1,200 @@
+/* From "the names are wanted" to a published index: one listing a tree at a time.
+ *
+ * Revalidation: an index on disk is used when its listing began less than `revalidate` ago (never with
+ * `start`). An older one is listed again: by a fresh daemon before anybody sees names, by a living one in the
+ * background, the old names standing until the new ones are whole. */
+#include "fetch/plan/inner.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "config/settings.h"
+#include "fetch/base/clock.h"
+#include "fetch/plan/ranks.h"
+
+#define HR_LIST_AGAIN_MS 2000    /* after a failed listing: a loader's retry, not a storm */
+#define HR_DENIED_AGAIN_MS 30000 /* after a refusal: credentials do not heal in seconds */
+#define HR_LIST_AFTER_NAMES 64   /* distinct names before a whole listing is cheaper than asking one by one */
+
+bool hr_listing_stale(const struct hr_plan_tree *tree)
+{
+    if (tree->settings.revalidate_s == HR_SECONDS_FOREVER ||
+        tree->settings.revalidate_s == HR_SECONDS_START) {
+        return false;
+    }
+    int64_t age_ns = hr_clock_wall_ns() - tree->index.names->listed_ns;
+    return age_ns < 0 || age_ns / 1000000000 >= tree->settings.revalidate_s;
+}
+
+static void adopt_cached(void *owner, const struct hr_cached *cached)
+{
+    hr_tree_resident(owner, cached);
+}
+
+/* Makes `index` (taken over) the tree's generation: states filled from the cache, then the word that
+ * announces it. */
+static int publish(struct hr_plan_tree *tree, struct hr_index *index)
+{
+    struct hr_plan *plan = tree->plan;
+    struct hr_states *states = NULL;
+    struct hr_uses *uses = NULL;
+    uint32_t gen = index->names->gen;
+    uint8_t *marks = calloc(index->names->entry_count, 1);
+    int error = marks ? hr_states_create(plan->index_dir, tree->id, gen, plan->options.boot,
+                                         index->names->entry_count, &states, &uses)
+                      : -ENOMEM;
+    if (error < 0) {
+        free(marks);
+        hr_index_unmap(index);
+        return error;
+    }
+    if (tree->index.names) {
+        hr_tree_drain_uses(tree);
+        atomic_store_explicit(&tree->states->retired, 1, memory_order_release);
+        hr_states_unmap(tree->states, tree->uses);
+        hr_index_unmap(&tree->index);
+        free(tree->marks);
+        hr_ranks_free(tree->ranks);
+        tree->ranks = NULL;
+    }
+    tree->index = *index;
+    tree->states = states;
+    tree->uses = uses;
+    tree->uses_seen = 0;
+    tree->marks = marks;
+    tree->next_gen = gen + 1;
+    tree->sweep_cursor = 0;
+    tree->sweep_done = false;
+    tree->listed_ms = hr_clock_ms();
+    hr_cache_each(plan->cache, &tree->source, adopt_cached, tree);
+    atomic_store_explicit(&tree->shared->gen, gen, memory_order_release);
+    syscall(SYS_futex, &tree->shared->gen, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    hr_index_sweep(plan->index_dir, tree->id, gen, plan->options.boot);
+    hr_overlay_clear(tree);
+    return 0;
+}
+
+int hr_listing_adopt(struct hr_plan_tree *tree)
+{
+    struct hr_index index = {0};
+    int error = hr_index_load(tree->plan->index_dir, tree->id, &index);
+    if (error < 0) {
+        return error;
+    }
+    tree->next_gen = index.names->gen + 1;
+    struct hr_plan_tree probe = {.index = index, .settings = tree->settings};
+    if (tree->settings.revalidate_s == HR_SECONDS_START || hr_listing_stale(&probe)) {
+        hr_index_unmap(&index);
+        return -ESTALE;
+    }
+    hr_log(HR_LOG_INFO, "index adopted bucket=%s prefix=%s objects=%llu", hr_store_bucket(tree->store),
+           tree->shared->prefix, (unsigned long long)index.names->file_count);
+    return publish(tree, &index);
+}
+
+static void report_hidden(struct hr_plan_tree *tree, struct hr_index_builder *builder)
+{
+    static const char *const why[HR_HIDDEN_COUNT] = {
+        [HR_HIDDEN_EMPTY_PART] = "has an empty part",
+        [HR_HIDDEN_DOT_PART] = "has a part '.' or '..'",
+        [HR_HIDDEN_LONG_PART] = "has a part over 255 bytes",
+        [HR_HIDDEN_SHADOWED] = "is an object beside a directory of its name",
+        [HR_HIDDEN_MARKER] = "ends in '/' and has bytes",
+    };
+    for (unsigned i = 0; i < HR_HIDDEN_COUNT; i++) {
+        const char *example = NULL;
+        uint64_t count = hr_builder_hidden(builder, (enum hr_hidden)i, &example);
+        if (count) {
+            hr_log(HR_LOG_WARNING, "keys that are no paths bucket=%s count=%llu: the first, '%s', %s",
+                   hr_store_bucket(tree->store), (unsigned long long)count, example ? example : "", why[i]);
+        }
+    }
+}
+
+static void listing_failed(struct hr_plan_tree *tree, int error, const char *message)
+{
+    struct hr_answer answer = {.error = error};
+    tree->list_error = error;
+    tree->list_error_until_ms = hr_clock_ms() + (error == -EACCES ? HR_DENIED_AGAIN_MS : HR_LIST_AGAIN_MS);
+    if (error != -ECANCELED) {
+        hr_tree_say(tree, error, message);
+    }
+    hr_waiters_answer(&tree->list_waiters, &answer);
+}
+
+static void listing_done(void *owner, struct hr_lister *lister, int error, const char *message)
+{
+    struct hr_plan_tree *tree = owner;
+    tree->lister = NULL;
+    tree->plan->stats.listings++;
+    struct hr_index index = {0};
+    char text[HR_MESSAGE_MAX];
+    if (error == 0) {
+        struct hr_index_builder *builder = hr_lister_take(lister);
+        report_hidden(tree, builder);
+        error = hr_builder_publish(builder, tree->plan->index_dir, tree->id, tree->next_gen,
+                                   hr_lister_began_ns(lister), &index);
+        hr_builder_free(builder);
+        if (error == 0) {
+            tree->next_gen++;
+            error = publish(tree, &index);
+        }
+        if (error < 0) {
+            snprintf(text, sizeof text, "cannot write the index under %.200s: %s", tree->plan->index_dir,
+                     strerror(-error));
+            message = text;
+        }
+    }
+    hr_lister_free(lister);
+    if (error < 0) {
+        listing_failed(tree, error, message);
+        return;
+    }
+    hr_log(HR_LOG_INFO, "listed bucket=%s prefix=%s objects=%llu hidden=%llu", hr_store_bucket(tree->store),
+           tree->shared->prefix, (unsigned long long)tree->index.names->file_count,
+           (unsigned long long)tree->index.names->hidden_count);
+    tree->denied = 0;
+    tree->list_refusals = 0;
+    tree->list_error_until_ms = 0;
+    struct hr_answer answer = {.kind = HR_KIND_DIR};
+    hr_waiters_answer(&tree->list_waiters, &answer);
+    hr_plan_pump(tree->plan);
+}
+
+void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker)
+{
+    if (!tree->lister) {
+        if (hr_clock_ms() < tree->list_error_until_ms) {
+            hr_answer_error(asker, tree->list_error);
+            return;
+        }
+        struct hr_lister_options options = {
+            .store = tree->store,
+            .prefix = tree->shared->prefix,
+            .prefix_len = tree->shared->prefix_len,
+            .done = listing_done,
+            .owner = tree,
+        };
+        int error = hr_lister_start(&options, &tree->lister);
+        if (error < 0) {
+            hr_answer_error(asker, error);
+            return;
+        }
+    }
+    if (asker) {
+        hr_waiters_add(&tree->list_waiters, asker);
+    }
+}
+
+void hr_listing_by_names(struct hr_plan_tree *tree)
+{
+    if (tree->distinct_names >= HR_LIST_AFTER_NAMES && !tree->index.names && !tree->plan->ending) {
+        hr_listing_want(tree, NULL);
+    }
+}

@@ -1,0 +1,123 @@
+/* The plan: the only place that decides what is fetched and when. Owned by the daemon's main loop thread.
+ *
+ * Trees (what one identity sees under one prefix) come from contexts; requests come from slots or the socket;
+ * every fetch is a want in one queue, demand first, then the sweep; results go to state words and answers. */
+#ifndef HR_PLAN_PLAN_H
+#define HR_PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fetch/base/hist.h"
+#include "fetch/cache/cache.h"
+#include "fetch/net/loop.h"
+#include "fetch/store/store.h"
+#include "interpose/abi.h"
+
+struct hr_plan;
+
+struct hr_plan_options {
+    struct hr_loop *loop;
+    struct hr_control *control; /* mapped read-write; the plan writes trees and answers */
+    const char *cache_dir;      /* index/ is made in it */
+    uint64_t boot;
+    unsigned connections;     /* requests in flight at most */
+    uint64_t memory_bytes;    /* bodies on their way from the network to the cache */
+    bool lookahead;           /* act on what loaders announce */
+    uint64_t small_max_bytes; /* larger objects come in ranges */
+};
+
+int hr_plan_new(const struct hr_plan_options *options, struct hr_plan **ret);
+/* The cache is opened after the plan, because its callback needs one. */
+void hr_plan_set_cache(struct hr_plan *plan, struct hr_cache *cache);
+/* hr_cache_options.evicted; owner is the plan. */
+void hr_plan_evicted(void *plan, const struct hr_cached *cached);
+/* hr_cache_options.residents_grown: clients find the new table by the control file. */
+void hr_plan_residents_grown(void *plan, uint32_t gen);
+/* Nothing new is started or asked for. Then the transport ends (every call comes back), then the plan is
+ * freed: whoever still waits gets -ECANCELED. */
+void hr_plan_stop(struct hr_plan *plan);
+void hr_plan_free(struct hr_plan *plan); /* accepts NULL */
+
+/* Per-map settings that the plan acts on. */
+struct hr_tree_settings {
+    bool prefetch;
+    bool list_all;        /* list=all: the listing starts at once */
+    bool follow;          /* changed=follow */
+    int64_t revalidate_s; /* HR_SECONDS_FOREVER, HR_SECONDS_START, or an age */
+};
+
+/* The tree of store's endpoint+bucket+identity and prefix: found or made (then the plan keeps a reference to
+ * store). Settings of the newest job win. 0, -ENOSPC (HR_TREES_MAX), -ENOMEM. */
+int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefix, uint32_t prefix_len,
+                 const struct hr_tree_settings *settings, uint32_t *ret_number);
+/* The store a tree fetches with, to hand it fresher credentials. */
+struct hr_store *hr_plan_tree_store(struct hr_plan *plan, uint32_t number);
+
+/* Who asked: fn is called once, on the loop, maybe from inside hr_plan_ask. */
+struct hr_asker {
+    void (*fn)(void *owner, uint32_t ticket, const struct hr_answer *answer);
+    void *owner;
+    uint32_t ticket;
+};
+/* op: LOOK, OPEN, LIST. path relative to the tree's root, checked here (no NUL, no empty, "." or ".." part).
+ */
+void hr_plan_ask(struct hr_plan *plan, enum hr_op op, uint32_t tree, const char *path, uint32_t path_len,
+                 const struct hr_asker *asker);
+/* FETCH: nobody is answered, the entry's state word is. Stale generations and wild numbers are dropped. */
+void hr_plan_fetch(struct hr_plan *plan, uint32_t tree, uint32_t gen, uint32_t entry);
+/* A program of job `context` asked for an entry that was not there (before hr_plan_fetch): what look-ahead
+ * learns from. */
+void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t tree, uint32_t gen, uint32_t entry);
+
+/* Part of a batch of dataset indices that a loader of job `context` sent to a worker. A hint: everything is
+ * checked. */
+struct hr_announcement {
+    uint32_t context;
+    uint64_t stream; /* the worker's queue */
+    uint32_t batch;  /* counts from 0 in each epoch */
+    uint32_t part, parts;
+    const uint32_t *indices;
+    uint32_t count;
+};
+void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part);
+
+/* An asker that stores into the control's ring and wakes. */
+struct hr_asker hr_plan_ring_asker(struct hr_plan *plan, uint32_t ticket);
+
+/* Names of the published index of a tree ("" when none), for the command. */
+int hr_plan_index_path(struct hr_plan *plan, uint32_t tree, char *ret_path, size_t room);
+
+/* ETag of a name in the index or among those looked at; "" when not known. */
+void hr_plan_etag(struct hr_plan *plan, uint32_t tree, const char *path, uint32_t path_len, char *ret_etag,
+                  size_t room);
+
+/* What went wrong last in a tree, when it went wrong with this error; else NULL. Valid until the next call.
+ */
+const char *hr_plan_message(struct hr_plan *plan, uint32_t tree, int error);
+
+/* Every heartbeat: reads what clients noted, moves the sweep, lets go of what is old. Returns true when
+ * clients did something since the last call. */
+bool hr_plan_tick(struct hr_plan *plan);
+
+/* In order of urgency. */
+enum hr_reason { HR_REASON_DEMAND, HR_REASON_LOOKAHEAD, HR_REASON_SWEEP, HR_REASON_COUNT };
+
+struct hr_plan_stats {
+    unsigned in_flight, in_flight_max, queued, listings;
+    uint64_t memory_bytes, memory_max_bytes;
+    uint64_t fetched[HR_REASON_COUNT]; /* objects that reached the cache */
+    uint64_t fetched_bytes[HR_REASON_COUNT];
+    uint64_t swept_used, swept_used_bytes; /* of the sweep's objects: opened later */
+    uint64_t swept_wasted_bytes;           /* evicted without having been opened */
+    uint64_t hits, misses;                 /* opens answered by the cache alone, opens that had to ask */
+    uint64_t announced, announced_used;    /* objects that loaders said they would open; those then opened */
+    uint64_t lookahead_learned, lookahead_dropped; /* guesses how indices become paths */
+    uint64_t changed, failed, md5_off;
+    uint64_t index_objects, index_bytes, hidden;
+    uint32_t trees;
+    struct hr_hist wait; /* demand: from the request to the state word */
+};
+void hr_plan_stats(const struct hr_plan *plan, struct hr_plan_stats *ret);
+
+#endif

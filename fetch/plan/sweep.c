@@ -1,0 +1,164 @@
+/* The sweep: once a program reads, the rest of the map in listing order behind it, never so far ahead that a
+ * program which wanted a few files pays for all of them. */
+#include "fetch/plan/inner.h"
+
+#include <errno.h>
+
+#include "fetch/base/clock.h"
+
+#define HR_SWEEP_AFTER_OPENS 16           /* fewer distinct opens are a look around, not an epoch */
+#define HR_SWEEP_AHEAD_BYTES (1ull << 30) /* egress: this much... */
+#define HR_SWEEP_AHEAD_FACTOR 4           /* ...and so many times what was asked for */
+#define HR_ANNOUNCED_SHARE                                                                                   \
+    2                          /* announced objects fill at most this part of the cache before they are used \
+                                */
+#define HR_SWEEP_SCAN 65536    /* entries looked at in one go, a millisecond: the loop must not stall */
+#define HR_SWEEP_PAUSE_MS 5000 /* after a failure: a store in trouble is left to those who wait */
+
+void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry)
+{
+    uint8_t *mark = &tree->marks[entry];
+    if (*mark & HR_ENTRY_USED) {
+        return;
+    }
+    uint64_t size = tree->index.entries[entry].size;
+    tree->opens++;
+    tree->demanded_bytes += size;
+    if (*mark & HR_ENTRY_SWEPT) {
+        tree->swept_used_bytes += size;
+        tree->plan->stats.swept_used++;
+        tree->plan->stats.swept_used_bytes += size;
+    }
+    *mark |= HR_ENTRY_USED;
+}
+
+void hr_sweep_failed(struct hr_want *want, int error)
+{
+    struct hr_plan_tree *tree = want->tree;
+    uint32_t key_len, entry;
+    const char *key = hr_want_key(want, &key_len);
+    if (hr_tree_entry_of(tree, key, key_len, &entry)) {
+        tree->marks[entry] &= (uint8_t)~HR_ENTRY_SWEPT;
+    }
+    tree->swept_bytes -= want->size < tree->swept_bytes ? want->size : tree->swept_bytes;
+    tree->sweep_done |= error == -ENOSPC;
+    tree->sweep_after_ms = hr_clock_ms() + (error == -ENOENT || error == -ESTALE ? 0 : HR_SWEEP_PAUSE_MS);
+}
+
+/* Bytes brought or on their way that nobody has opened. */
+static uint64_t ahead_bytes(const struct hr_plan_tree *tree)
+{
+    return tree->swept_bytes > tree->swept_used_bytes ? tree->swept_bytes - tree->swept_used_bytes : 0;
+}
+
+static bool may_sweep(const struct hr_plan_tree *tree)
+{
+    return tree->settings.prefetch && tree->index.names && !tree->sweep_done &&
+           tree->opens >= HR_SWEEP_AFTER_OPENS && tree->denied == 0 &&
+           (tree->sweep_after_ms == 0 || tree->sweep_after_ms <= hr_clock_ms());
+}
+
+/* What all programs have opened and what was brought for them: as long as it fits, what leaves the cache for
+ * it is older than all of it. */
+static uint64_t footprint_bytes(const struct hr_plan *plan)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->tree_count; i++) {
+        bytes += plan->trees[i]->demanded_bytes + ahead_bytes(plan->trees[i]);
+    }
+    return bytes;
+}
+
+static uint64_t ahead_max_bytes(const struct hr_plan_tree *tree)
+{
+    return HR_SWEEP_AHEAD_BYTES + HR_SWEEP_AHEAD_FACTOR * tree->demanded_bytes;
+}
+
+/* An object that nobody waits for yet. NULL: somebody brings it already, or no memory. */
+static struct hr_want *bring(struct hr_plan_tree *tree, uint32_t number, enum hr_reason reason)
+{
+    const struct hr_entry *entry = &tree->index.entries[number];
+    char path[HR_KEY_MAX + 1];
+    char etag[136];
+    int len = hr_index_path(&tree->index, number, path, sizeof path);
+    if (len < 0 || hr_index_etag(&tree->index, number, etag, sizeof etag) < 0) {
+        return NULL;
+    }
+    struct hr_want *want = hr_want_find(tree, path, (uint32_t)len);
+    if (want) {
+        hr_want_promote(want, reason);
+        return NULL;
+    }
+    want = hr_want_add(tree, path, (uint32_t)len, reason, entry->size, entry->mtime_ns, etag);
+    if (want) {
+        tree->swept_bytes += entry->size;
+        tree->marks[number] |= HR_ENTRY_SWEPT;
+    }
+    return want;
+}
+
+void hr_sweep_announced(struct hr_plan_tree *tree, uint32_t number)
+{
+    const struct hr_entry *entry = &tree->index.entries[number];
+    struct hr_state *state = &tree->states->states[number];
+    uint32_t word = atomic_load_explicit(&state->word, memory_order_relaxed);
+    struct hr_cache_stats cache;
+    hr_cache_stats(tree->plan->cache, &cache);
+    if (HR_STATE_KIND(word) == HR_STATE_RESIDENT) {
+        /* About to be used: the last one to be evicted. */
+        hr_cache_touch(tree->plan->cache, atomic_load_explicit(&state->file_id, memory_order_relaxed));
+    } else if (HR_STATE_KIND(word) == HR_STATE_ABSENT && tree->denied == 0 &&
+               (tree->sweep_after_ms == 0 || tree->sweep_after_ms <= hr_clock_ms()) &&
+               ahead_bytes(tree) + entry->size <= ahead_max_bytes(tree) &&
+               ahead_bytes(tree) + entry->size <= cache.budget_bytes / HR_ANNOUNCED_SHARE) {
+        (void)bring(tree, number, HR_REASON_LOOKAHEAD);
+    }
+}
+
+static struct hr_want *next_of(struct hr_plan_tree *tree, const struct hr_cache_stats *cache)
+{
+    uint64_t ahead_max = ahead_max_bytes(tree);
+    uint32_t count = (uint32_t)tree->index.names->entry_count;
+    for (unsigned scanned = 0; tree->sweep_cursor < count && scanned < HR_SWEEP_SCAN; scanned++) {
+        uint32_t number = tree->sweep_cursor;
+        const struct hr_entry *entry = &tree->index.entries[number];
+        uint32_t word = atomic_load_explicit(&tree->states->states[number].word, memory_order_relaxed);
+        if (entry->kind != HR_KIND_FILE || HR_STATE_KIND(word) != HR_STATE_ABSENT) {
+            tree->sweep_cursor++;
+            continue;
+        }
+        bool egress = ahead_bytes(tree) + entry->size > ahead_max;
+        if (egress && entry->size > HR_SWEEP_AHEAD_BYTES) {
+            tree->sweep_cursor++; /* too large to be brought unasked: what is behind it is not */
+            continue;
+        }
+        if (egress || footprint_bytes(tree->plan) + entry->size > cache->budget_bytes) {
+            return NULL;
+        }
+        tree->sweep_cursor++;
+        struct hr_want *want = bring(tree, number, HR_REASON_SWEEP);
+        if (want) {
+            return want;
+        }
+    }
+    tree->sweep_done = tree->sweep_cursor >= count;
+    return NULL;
+}
+
+struct hr_want *hr_sweep_next(struct hr_plan *plan)
+{
+    if (plan->tree_count == 0) {
+        return NULL;
+    }
+    struct hr_cache_stats cache;
+    hr_cache_stats(plan->cache, &cache);
+    for (uint32_t i = 0; i < plan->tree_count; i++) {
+        struct hr_plan_tree *tree = plan->trees[(plan->sweep_turn + i) % plan->tree_count];
+        struct hr_want *want = may_sweep(tree) ? next_of(tree, &cache) : NULL;
+        if (want) {
+            plan->sweep_turn = (plan->sweep_turn + i + 1) % plan->tree_count;
+            return want;
+        }
+    }
+    return NULL;
+}

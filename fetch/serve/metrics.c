@@ -1,0 +1,113 @@
+#include "fetch/serve/metrics.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fetch/base/clock.h"
+
+static json_t *number(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+static json_t *wait_of(const struct hr_hist *hist)
+{
+    json_t *wait = json_object();
+    json_object_set_new(wait, "count", number(hist->count));
+    json_object_set_new(wait, "p50", json_real((double)hr_hist_quantile_us(hist, 0.50) / 1000));
+    json_object_set_new(wait, "p90", json_real((double)hr_hist_quantile_us(hist, 0.90) / 1000));
+    json_object_set_new(wait, "p99", json_real((double)hr_hist_quantile_us(hist, 0.99) / 1000));
+    json_object_set_new(wait, "max", json_real((double)hist->max_us / 1000));
+    return wait;
+}
+
+static json_t *plan_of(const struct hr_plan_stats *plan)
+{
+    json_t *document = json_object();
+    json_object_set_new(document, "queued", number(plan->queued));
+    json_object_set_new(document, "inflight_max", number(plan->in_flight_max));
+    json_object_set_new(document, "memory_bytes", number(plan->memory_bytes));
+    json_object_set_new(document, "memory_max_bytes", number(plan->memory_max_bytes));
+    json_object_set_new(document, "listings", number(plan->listings));
+    json_object_set_new(document, "fetched_demand", number(plan->fetched[HR_REASON_DEMAND]));
+    json_object_set_new(document, "fetched_lookahead", number(plan->fetched[HR_REASON_LOOKAHEAD]));
+    json_object_set_new(document, "fetched_sweep", number(plan->fetched[HR_REASON_SWEEP]));
+    json_object_set_new(document, "announced", number(plan->announced));
+    json_object_set_new(document, "announced_used", number(plan->announced_used));
+    json_object_set_new(document, "lookahead_learned", number(plan->lookahead_learned));
+    json_object_set_new(document, "lookahead_dropped", number(plan->lookahead_dropped));
+    json_object_set_new(document, "sweep_used", number(plan->swept_used));
+    json_object_set_new(document, "changed", number(plan->changed));
+    json_object_set_new(document, "md5_off", number(plan->md5_off));
+    return document;
+}
+
+/* Anonymous memory of this process in bytes: what the memory budget is about. */
+static uint64_t rss_anon_bytes(void)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    if (!file) {
+        return 0;
+    }
+    char line[256];
+    unsigned long long kib = 0;
+    while (fgets(line, sizeof line, file) && sscanf(line, "RssAnon: %llu kB", &kib) != 1) {
+    }
+    fclose(file);
+    return (uint64_t)kib * 1024;
+}
+
+char *hr_metrics_json(const struct hr_metrics_sources *sources)
+{
+    struct hr_store_stats store;
+    struct hr_http_stats http;
+    struct hr_cache_stats cache;
+    struct hr_plan_stats plan;
+    struct hr_intake_stats intake;
+    hr_stores_stats(sources->stores, &store);
+    hr_http_stats(sources->http, &http);
+    hr_cache_stats(sources->cache, &cache);
+    hr_plan_stats(sources->plan, &plan);
+    hr_intake_stats(sources->intake, &intake);
+    json_t *document = json_pack(
+        "{s:s, s:I, s:s, s:f, s:I, s:I}", "version", HR_VERSION, "pid", (json_int_t)getpid(), "cache_dir",
+        sources->cache_dir, "uptime_s", (double)(hr_clock_ms() - sources->started_ms) / 1000, "contexts",
+        (json_int_t)sources->contexts, "rss_anon_bytes", (json_int_t)rss_anon_bytes());
+    json_object_set_new(document, "requests",
+                        json_pack("{s:I, s:I, s:I, s:I}", "get", (json_int_t)store.requests_get, "list",
+                                  (json_int_t)store.requests_list, "head", (json_int_t)store.requests_head,
+                                  "put", (json_int_t)0));
+    json_object_set_new(document, "bytes",
+                        json_pack("{s:I, s:I}", "fetched", (json_int_t)store.bytes_fetched, "wasted",
+                                  (json_int_t)plan.swept_wasted_bytes));
+    json_object_set_new(
+        document, "cache",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "hits", (json_int_t)plan.hits, "misses",
+                  (json_int_t)plan.misses, "bytes", (json_int_t)cache.bytes, "objects",
+                  (json_int_t)cache.objects, "budget_bytes", (json_int_t)cache.budget_bytes, "evictions",
+                  (json_int_t)cache.evictions, "verify_failures", (json_int_t)cache.verify_failures,
+                  "adopted", (json_int_t)cache.adopted, "faces", (json_int_t)0));
+    json_object_set_new(document, "index",
+                        json_pack("{s:I, s:I, s:I, s:I}", "objects", (json_int_t)plan.index_objects, "bytes",
+                                  (json_int_t)plan.index_bytes, "hidden", (json_int_t)plan.hidden, "trees",
+                                  (json_int_t)plan.trees));
+    json_object_set_new(
+        document, "connections",
+        json_pack("{s:I, s:I}", "opened", (json_int_t)http.connects, "reused", (json_int_t)http.reused));
+    json_object_set_new(document, "slots",
+                        json_pack("{s:I, s:I, s:I}", "taken", (json_int_t)intake.taken, "torn",
+                                  (json_int_t)intake.torn, "reclaimed", (json_int_t)intake.reclaimed));
+    json_object_set_new(document, "inflight", number(plan.in_flight));
+    json_object_set_new(document, "retries", number(store.retries));
+    json_object_set_new(document, "throttled", number(store.throttled));
+    json_object_set_new(document, "hedges", number(0));
+    json_object_set_new(document, "errors", number(store.errors));
+    json_object_set_new(document, "wait_ms", wait_of(&plan.wait));
+    json_object_set_new(document, "plan", plan_of(&plan));
+    char *text = json_dumps(document, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    json_decref(document);
+    return text;
+}

@@ -1,0 +1,25 @@
+/* The status document: what the daemon did and is doing. Keys are stable (docs: `headrace help status`). */
+#ifndef HR_SERVE_METRICS_H
+#define HR_SERVE_METRICS_H
+
+#include "fetch/cache/cache.h"
+#include "fetch/net/http.h"
+#include "fetch/plan/plan.h"
+#include "fetch/serve/slots.h"
+#include "fetch/store/store.h"
+
+struct hr_metrics_sources {
+    const struct hr_http *http;
+    const struct hr_stores *stores;
+    const struct hr_cache *cache;
+    const struct hr_plan *plan;
+    const struct hr_intake *intake;
+    const char *cache_dir;
+    int64_t started_ms;
+    uint32_t contexts;
+};
+
+/* One line of JSON, malloc'ed; NULL on ENOMEM. */
+char *hr_metrics_json(const struct hr_metrics_sources *sources);
+
+#endif

@@ -1,0 +1,39 @@
+/* The daemon's Unix socket: one JSON request line in, one JSON answer line out, then the connection ends.
+ *
+ *   {"op":"attach","key":HEX32,"env":["NAME=VALUE",...]}   -> {"context":N,"trees":[...],"warning":"..."}
+ *   {"op":"look"|"open"|"list","tree":N,"path":"..."}      ->
+ * {"kind":"file"|"dir","size":..,"mtime_ns":..,"file":PATH} (list: "index":PATH of the published names)
+ *   {"op":"status"}                                        -> the status document
+ *   {"op":"stop"}                                          -> {} once it is on its way
+ * An answer that failed is {"error":"one line","errno":N}. Paths are percent-encoded (keys may hold any
+ * byte). The environment of attach carries secrets: the socket is 0600, the peer's uid is checked, buffers
+ * are zeroed. */
+#ifndef HR_SERVE_SOCKET_H
+#define HR_SERVE_SOCKET_H
+
+#include "fetch/net/loop.h"
+#include "fetch/plan/plan.h"
+#include "fetch/serve/contexts.h"
+
+#define HR_SOCKET_NAME "sock" /* in cache_dir */
+
+struct hr_socket;
+
+struct hr_socket_options {
+    struct hr_loop *loop;
+    const char *cache_dir;
+    struct hr_plan *plan;
+    struct hr_contexts *contexts;
+    struct hr_control *control;
+    char *(*status)(void *owner); /* malloc'ed JSON text, one line */
+    void (*stop)(void *owner);
+    void *owner;
+};
+
+int hr_socket_open(const struct hr_socket_options *options, struct hr_socket **ret);
+/* Every heartbeat: lets go of clients that neither ask nor listen. Requests handled since the last call,
+ * status not counted: a sign of life from clients. */
+unsigned hr_socket_activity(struct hr_socket *server);
+void hr_socket_close(struct hr_socket *server); /* accepts NULL; removes the socket's name */
+
+#endif

@@ -1,0 +1,428 @@
+/* The life of a call: prepare, sign, send, judge, and again until it has a result or its time is over. */
+#include "fetch/store/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fetch/base/cleanup.h"
+#include "fetch/base/clock.h"
+
+#define BODY_MAX_BYTES                                                                                       \
+    (64 * 1024 * 1024) /* where the caller sets none: 10,000 keys of 3 KiB encoded, twice over */
+#define LIKELY_MAX_BYTES (1ULL << 36) /* an expectation beyond 64 GiB is none */
+#define REDIRECTS_MAX 3               /* in a row, from the store's own address */
+#define REGION_TRIES_MAX 3
+#define CLOCK_TRIES_MAX 2
+#define CREDENTIAL_TRIES_MAX 2
+#define FEW_MAX 4 /* broken answers that are asked for again */
+/* Ours: an object store answers in tens of milliseconds, a listing of some stores in seconds. */
+#define GET_FIRST_BYTE_MS 10000
+#define LIST_FIRST_BYTE_MS 30000
+#define SLOWEST_BYTES_PER_MS 100 /* 100 KB/s: what a body may take beyond the call's time */
+#define REFUSED_MS 10000         /* refused credentials are not tried again for so long, unless they change */
+#define CLOCK_SAME_MS 1000       /* Date has whole seconds */
+#define EXPIRY_EARLY_MS 60000    /* credentials that end within this are renewed before they are used */
+
+struct hr_call_run {
+    struct hr_call_run *prev, *next; /* stores->running */
+    struct hr_call *call;
+    struct hr_store *store;
+    struct hr_http_request *request; /* NULL while waiting */
+    struct hr_timer timer;
+    int64_t deadline_ms;
+    unsigned sent;
+    unsigned waits, few, redirects, region_tries, clock_tries, credential_tries;
+    unsigned taken; /* from the retry budget, by the last retry */
+    unsigned generation;
+    int64_t skew_ms;
+    char region[HR_REGION_BYTES];
+    char *redirect; /* where the next request goes instead; never kept for another call */
+    bool cancelled;
+    int ending; /* set: the timer ends the call with it */
+    struct hr_judged judged;
+};
+
+static void run_step(struct hr_call_run *run);
+
+static void unlink_run(struct hr_call_run *run)
+{
+    struct hr_stores *stores = run->store->stores;
+
+    if (run->prev != NULL) {
+        run->prev->next = run->next;
+    } else {
+        stores->running = run->next;
+    }
+    if (run->next != NULL) {
+        run->next->prev = run->prev;
+    }
+}
+
+static void finish(struct hr_call_run *run, int error)
+{
+    struct hr_call *call = run->call;
+    struct hr_store *store = run->store;
+    struct hr_store_stats *stats = &store->stores->stats;
+
+    unlink_run(run);
+    call->error = error;
+    call->message[0] = '\0';
+    call->retries = run->sent > 0 ? run->sent - 1 : 0;
+    if (error != 0) {
+        hr_call_describe(call, store, &run->judged, error, run->sent);
+        stats->errors += error != -ECANCELED;
+    } else if (call->kind == HR_CALL_GET) {
+        stats->bytes_fetched += call->body.len;
+    }
+    call->impl = NULL;
+    free(run->redirect);
+    free(run);
+    call->done(call);
+    hr_store_unref(store);
+}
+
+static void on_timer(void *owner)
+{
+    struct hr_call_run *run = owner;
+
+    if (run->ending != 0) {
+        finish(run, run->ending);
+    } else {
+        run_step(run);
+    }
+}
+
+static void end_soon(struct hr_call_run *run, int error)
+{
+    run->ending = error;
+    (void)hr_loop_arm(run->store->stores->loop, &run->timer, 0);
+}
+
+static void on_answer(struct hr_http_request *request);
+
+static void renew_expiring(struct hr_store *store)
+{
+    int64_t expires_ms = hr_chain_credentials(store->chain)->expires_ms;
+
+    if (expires_ms != 0 && hr_clock_wall_ns() / 1000000 > expires_ms - EXPIRY_EARLY_MS) {
+        (void)hr_store_reload_credentials(store);
+    }
+}
+
+static uint64_t likely_bytes(const struct hr_call *call)
+{
+    uint64_t likely = call->expected_bytes != UINT64_MAX ? call->expected_bytes : call->range_bytes;
+
+    return likely < LIKELY_MAX_BYTES ? likely : 0;
+}
+
+static size_t body_limit(const struct hr_call *call)
+{
+    if (call->body_max_bytes > 0) {
+        return call->body_max_bytes;
+    }
+    return call->kind == HR_CALL_GET && likely_bytes(call) > 0 ? likely_bytes(call) : BODY_MAX_BYTES;
+}
+
+static void set_limits(const struct hr_call_run *run, struct hr_http_request *request)
+{
+    const struct hr_call *call = run->call;
+    int64_t left_ms = run->deadline_ms - hr_clock_ms();
+    unsigned most_ms = call->kind == HR_CALL_LIST ? LIST_FIRST_BYTE_MS : GET_FIRST_BYTE_MS;
+    uint64_t likely = call->kind == HR_CALL_GET ? likely_bytes(call) : 0;
+
+    left_ms = left_ms > 1000 ? left_ms : 1000;
+    request->first_byte_ms = left_ms < most_ms ? (unsigned)left_ms : most_ms;
+    request->total_ms = (unsigned)left_ms + (unsigned)(likely / SLOWEST_BYTES_PER_MS);
+    request->body_max_bytes = body_limit(call);
+    request->body_hint_bytes = likely <= request->body_max_bytes ? (size_t)likely : 0;
+}
+
+static int send_request(struct hr_call_run *run)
+{
+    struct hr_store *store = run->store;
+    struct hr_stores *stores = store->stores;
+    struct hr_http_request *request = NULL;
+    int r;
+
+    renew_expiring(store);
+    r = hr_s3_request_new(store, run->call, run->redirect, &request);
+    if (r < 0) {
+        return r;
+    }
+    set_limits(run, request);
+    request->done = on_answer;
+    request->owner = run;
+    run->generation = store->generation;
+    run->skew_ms = store->skew_ms;
+    memcpy(run->region, store->region, sizeof(run->region));
+    r = hr_http_submit(stores->http, request);
+    if (r < 0) {
+        hr_http_request_free(request);
+        return r;
+    }
+    run->request = request;
+    stores->stats.retries += run->sent > 0;
+    run->sent++;
+    if (run->call->kind == HR_CALL_LIST) {
+        stores->stats.requests_list++;
+    } else {
+        stores->stats.requests_get++;
+    }
+    stores->stats.in_flight++;
+    if (stores->stats.in_flight > stores->stats.in_flight_max) {
+        stores->stats.in_flight_max = stores->stats.in_flight;
+    }
+    return 0;
+}
+
+/* The next request of a call that runs: what keeps it from leaving ends the call. */
+static void run_step(struct hr_call_run *run)
+{
+    int r = send_request(run);
+
+    if (r < 0) {
+        if (run->judged.text[0] == '\0') {
+            (void)snprintf(run->judged.text, sizeof(run->judged.text), "the request cannot be sent: %s",
+                           strerror(-r));
+        }
+        finish(run, r == -ENOMEM || r == -ECANCELED ? r : -EIO);
+    }
+}
+
+static void wait_and_retry(struct hr_call_run *run)
+{
+    bool throttled = run->judged.verdict.action == HR_ACTION_THROTTLED;
+    bool within = hr_retry_take(&run->store->state->budget, throttled, &run->taken);
+    struct hr_retry_wait wait = {
+        .attempt = run->waits,
+        .slow = throttled || !within,
+        .retry_after_ms = run->judged.retry_after_ms,
+        .left_ms = run->deadline_ms - hr_clock_ms(),
+        .random_unit = hr_random_unit(),
+    };
+    int64_t ms = hr_retry_wait_ms(&wait);
+
+    /* The address that a redirect led to is asked once; the way starts at the store again. */
+    free(run->redirect);
+    run->redirect = NULL;
+    run->redirects = 0;
+    if (ms < 0 || hr_loop_arm(run->store->stores->loop, &run->timer, ms) < 0) {
+        finish(run, run->judged.verdict.error);
+        return;
+    }
+    run->waits++;
+}
+
+static bool follow(struct hr_call_run *run, const struct hr_http_request *request)
+{
+    hr_cleanup(hr_buf_release) struct hr_buf target = HR_BUF_INIT(16384);
+    const char *location = hr_http_answer(request, "location");
+
+    if (location == NULL || run->redirects >= REDIRECTS_MAX ||
+        hr_redirect_resolve(request->url, location, &target) < 0) {
+        return false;
+    }
+    free(run->redirect);
+    run->redirect = hr_steal_pointer(target.data);
+    run->redirects++;
+    return true;
+}
+
+static bool set_clock(struct hr_call_run *run)
+{
+    struct hr_store *store = run->store;
+
+    if (run->judged.server_ms == 0 || run->clock_tries++ >= CLOCK_TRIES_MAX) {
+        return false;
+    }
+    int64_t skew_ms = run->judged.server_ms - hr_clock_wall_ns() / 1000000;
+    if (llabs(skew_ms - run->skew_ms) <= CLOCK_SAME_MS) {
+        return false;
+    }
+    store->skew_ms = skew_ms;
+    return true;
+}
+
+static bool renew(struct hr_call_run *run)
+{
+    struct hr_store *store = run->store;
+
+    if (run->credential_tries++ >= CREDENTIAL_TRIES_MAX) {
+        return false;
+    }
+    return run->generation != store->generation || hr_store_reload_credentials(store);
+}
+
+static bool move_region(struct hr_call_run *run)
+{
+    struct hr_store *store = run->store;
+
+    if (run->region_tries++ >= REGION_TRIES_MAX) {
+        return false;
+    }
+    if (run->judged.region[0] != '\0') {
+        (void)hr_store_learn_region(store, run->judged.region);
+    }
+    return strcmp(store->region, run->region) != 0;
+}
+
+/* The credentials as such were refused: the calls that follow need not ask the store again to learn it. */
+static void remember_refusal(struct hr_call_run *run)
+{
+    struct hr_store *store = run->store;
+
+    if (!store->proven && run->generation == store->generation) {
+        store->refused_until_ms = hr_clock_ms() + REFUSED_MS;
+        (void)snprintf(store->refused_text, sizeof(store->refused_text), "%s", run->judged.text);
+    }
+}
+
+/* Whether the failure can be answered by sending something else at once. */
+static bool can_mend(struct hr_call_run *run, const struct hr_http_request *request)
+{
+    /* An answer that names another region than the one we signed for explains every kind of refusal. */
+    if (run->judged.region[0] != '\0' && strcmp(run->judged.region, run->region) != 0 &&
+        run->judged.verdict.action != HR_ACTION_RETRY && run->judged.verdict.action != HR_ACTION_THROTTLED &&
+        move_region(run)) {
+        return true;
+    }
+    switch (run->judged.verdict.action) {
+    case HR_ACTION_CLOCK:
+        return set_clock(run);
+    case HR_ACTION_CREDENTIALS:
+        if (renew(run)) {
+            return true;
+        }
+        remember_refusal(run);
+        return false;
+    case HR_ACTION_REGION:
+        return move_region(run);
+    case HR_ACTION_REDIRECT:
+        return follow(run, request);
+    default:
+        return false;
+    }
+}
+
+static void decide(struct hr_call_run *run, const struct hr_http_request *request)
+{
+    struct hr_store *store = run->store;
+    enum hr_action action = run->judged.verdict.action;
+
+    if (action == HR_ACTION_NONE) {
+        store->proven = store->proven || run->generation == store->generation;
+        hr_retry_success(&store->state->budget, run->taken);
+        finish(run, 0);
+    } else if (action == HR_ACTION_RETRY || action == HR_ACTION_THROTTLED ||
+               (action == HR_ACTION_FEW && run->few++ < FEW_MAX)) {
+        store->stores->stats.throttled += action == HR_ACTION_THROTTLED;
+        wait_and_retry(run);
+    } else if (can_mend(run, request)) {
+        run_step(run);
+    } else {
+        finish(run, run->judged.verdict.error);
+    }
+}
+
+static void on_answer(struct hr_http_request *request)
+{
+    struct hr_call_run *run = request->owner;
+    struct hr_store *store = run->store;
+
+    run->request = NULL;
+    store->stores->stats.in_flight--;
+    if (run->cancelled || request->error == -ECANCELED) {
+        hr_http_request_free(request);
+        finish(run, -ECANCELED);
+        return;
+    }
+    if (request->error == 0) {
+        hr_store_learn_server(store, hr_http_answer(request, "server"));
+    }
+    hr_judge(run->call, request, store->quirk, &run->judged);
+    decide(run, request);
+    hr_http_request_free(request);
+}
+
+/* A call under way must not show what an earlier one left. */
+static void clear_results(struct hr_call *call)
+{
+    call->error = 0;
+    call->message[0] = '\0';
+    call->object_bytes = 0;
+    call->crc_kind = HR_CRC_NONE;
+    call->md5_is_etag = false;
+    call->etag[0] = '\0';
+}
+
+int hr_call_start(struct hr_call *call)
+{
+    struct hr_store *store = call->store;
+    struct hr_stores *stores = store->stores;
+    struct hr_call_run *run;
+    int r = 0;
+
+    if (call->impl != NULL) {
+        return -EBUSY;
+    }
+    if (stores->http == NULL) {
+        return -ECANCELED;
+    }
+    run = calloc(1, sizeof(*run));
+    if (run == NULL) {
+        return -ENOMEM;
+    }
+    clear_results(call);
+    run->call = call;
+    run->store = store;
+    run->timer = (struct hr_timer)HR_TIMER_INIT(on_timer, run);
+    run->deadline_ms = hr_clock_ms() + stores->timeout_ms;
+    if (store->refused_until_ms > hr_clock_ms()) {
+        run->judged.verdict = (struct hr_verdict){HR_ACTION_FAIL, -EACCES, "not asked again yet"};
+        memcpy(run->judged.text, store->refused_text, sizeof(run->judged.text));
+        run->ending = -EACCES;
+        r = hr_loop_arm(stores->loop, &run->timer, 0);
+    } else {
+        r = send_request(run);
+    }
+    if (r < 0) {
+        free(run);
+        return r;
+    }
+    hr_store_ref(store);
+    run->next = stores->running;
+    if (run->next != NULL) {
+        run->next->prev = run;
+    }
+    stores->running = run;
+    call->impl = run;
+    return 0;
+}
+
+void hr_call_cancel(struct hr_call *call)
+{
+    struct hr_call_run *run = call->impl;
+
+    if (run == NULL || run->cancelled) {
+        return;
+    }
+    run->cancelled = true;
+    if (run->request != NULL) {
+        hr_http_cancel(run->store->stores->http, run->request);
+    } else {
+        end_soon(run, -ECANCELED);
+    }
+}
+
+void hr_calls_abort(struct hr_stores *stores)
+{
+    while (stores->running != NULL) {
+        struct hr_call_run *run = stores->running;
+
+        hr_loop_disarm(stores->loop, &run->timer);
+        finish(run, -ECANCELED);
+    }
+}

@@ -1,0 +1,77 @@
+/* What the files of this room share: the structs behind store.h's opaque ones. One thread owns all of it: the
+ * loop's. */
+#ifndef HR_STORE_INTERNAL_H
+#define HR_STORE_INTERNAL_H
+
+#include "fetch/auth/chain.h"
+#include "fetch/auth/sigv4.h"
+#include "fetch/store/endpoint.h"
+#include "fetch/store/judge.h"
+#include "fetch/store/quirks.h"
+#include "fetch/store/retry.h"
+#include "fetch/store/store.h"
+
+/* What all stores of one endpoint share. */
+struct hr_endpoint_state {
+    struct hr_endpoint_state *next;
+    unsigned refs;
+    struct hr_retry_budget budget;
+    char name[HR_ENDPOINT_BYTES];
+};
+
+struct hr_call_run;
+
+struct hr_stores {
+    unsigned refs; /* the owner's, and one of each store */
+    struct hr_loop *loop;
+    struct hr_http *http; /* NULL once the owner freed the family */
+    unsigned timeout_ms;
+    struct hr_store_stats stats;
+    struct hr_endpoint_state *endpoints;
+    struct hr_call_run *running;
+};
+
+struct hr_store {
+    unsigned refs;
+    struct hr_stores *stores;
+    char endpoint_text[HR_ENDPOINT_BYTES]; /* as chosen at the start; does not follow a learned region */
+    struct hr_endpoint endpoint;           /* as asked now */
+    bool aws;                              /* endpoint is AWS' and follows the region */
+    bool path_style;
+    char *bucket;
+    char *identity;
+    char *ca_bundle; /* NULL: the system's */
+    bool requester_pays;
+    char region[HR_REGION_BYTES];
+    const struct hr_quirk *quirk;
+    struct hr_endpoint_state *state;
+
+    struct hr_chain *chain;
+    struct hr_sigv4_signer *signer;
+    unsigned generation;      /* counts changes of credentials */
+    bool proven;              /* these credentials have been accepted once */
+    int64_t reloaded_ms;      /* monotonic time of the last look at the sources */
+    int64_t skew_ms;          /* server's clock minus ours */
+    int64_t refused_until_ms; /* credentials refused: until then calls fail without being sent */
+    char refused_text[200];
+};
+
+void hr_stores_unref(struct hr_stores *stores);
+
+/* call.c: ends every call that runs with -ECANCELED; none may have a request in flight. */
+void hr_calls_abort(struct hr_stores *stores);
+/* call_text.c: writes call->message. sent: requests that went out. */
+void hr_call_describe(struct hr_call *call, const struct hr_store *store, const struct hr_judged *judged,
+                      int error, unsigned sent);
+
+/* s3.c. True when something changed, so that signing again makes sense. */
+bool hr_store_learn_region(struct hr_store *store, const char *region);
+bool hr_store_reload_credentials(struct hr_store *store);
+void hr_store_learn_server(struct hr_store *store, const char *server_header);
+
+/* s3_request.c: url, headers and signature of the call's next request. redirect: absolute URL, or NULL.
+ * The caller sets limits and done. 0, -EINVAL (key or ETag that cannot be sent), -ENOMEM, -EIO. */
+int hr_s3_request_new(struct hr_store *store, const struct hr_call *call, const char *redirect,
+                      struct hr_http_request **ret);
+
+#endif

@@ -1,0 +1,396 @@
+#include "fetch/store/judge.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "fetch/base/text.h"
+#include "fetch/store/etag.h"
+#include "fetch/store/s3_xml.h"
+
+#define RETRY_AFTER_MAX_S 3600 /* more is as good as "not now"; keeps the arithmetic small */
+
+static void judged(struct hr_judged *ret, enum hr_action action, int error, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void judged(struct hr_judged *ret, enum hr_action action, int error, const char *format, ...)
+{
+    va_list args;
+
+    ret->verdict = (struct hr_verdict){action, error, ""};
+    va_start(args, format);
+    (void)vsnprintf(ret->text, sizeof(ret->text), format, args);
+    va_end(args);
+}
+
+static int take_number(const char **text, uint64_t *ret)
+{
+    const char *p = *text;
+    uint64_t value = 0;
+
+    if (*p < '0' || *p > '9') {
+        return -EINVAL;
+    }
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (value > (UINT64_MAX - 9) / 10) {
+            return -EINVAL;
+        }
+        value = value * 10 + (uint64_t)(*p - '0');
+    }
+    *text = p;
+    *ret = value;
+    return 0;
+}
+
+int hr_content_range_parse(const char *text, struct hr_content_range *ret)
+{
+    struct hr_content_range range = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+
+    if (strncmp(text, "bytes ", 6) != 0) {
+        return -EINVAL;
+    }
+    text += 6;
+    if (*text == '*') {
+        text++;
+    } else {
+        if (take_number(&text, &range.first) < 0 || *text++ != '-' || take_number(&text, &range.last) < 0 ||
+            range.last < range.first || range.last == UINT64_MAX) {
+            return -EINVAL;
+        }
+    }
+    if (*text++ != '/') {
+        return -EINVAL;
+    }
+    if (*text == '*') {
+        text++;
+    } else if (take_number(&text, &range.total) < 0 ||
+               (range.first != UINT64_MAX && range.total <= range.last)) {
+        return -EINVAL;
+    }
+    if (*text != '\0') {
+        return -EINVAL;
+    }
+    *ret = range;
+    return 0;
+}
+
+static void take_dates(const struct hr_http_request *request, struct hr_judged *ret)
+{
+    const char *date = hr_http_answer(request, "date");
+    const char *after = hr_http_answer(request, "retry-after");
+    const char *after_ms = hr_http_answer(request, "x-amz-retry-after");
+    int64_t ns = 0;
+    uint64_t value = 0;
+
+    if (date != NULL && hr_date_http(date, strlen(date), &ns) == 0) {
+        ret->server_ms = ns / 1000000;
+    }
+    if (after_ms != NULL && take_number(&after_ms, &value) == 0 && value <= RETRY_AFTER_MAX_S * 1000) {
+        ret->retry_after_ms = (int64_t)value;
+    } else if (after != NULL && take_number(&after, &value) == 0 && value <= RETRY_AFTER_MAX_S) {
+        ret->retry_after_ms = (int64_t)value * 1000;
+    }
+}
+
+static void take_region(const struct hr_http_request *request, const struct hr_s3_error *error,
+                        struct hr_judged *ret)
+{
+    const char *header = hr_http_answer(request, "x-amz-bucket-region");
+    const char *region = header != NULL ? header : error->region;
+
+    if (hr_region_valid(region)) {
+        (void)snprintf(ret->region, sizeof(ret->region), "%s", region);
+    }
+}
+
+/* Header values are outside text: cut, control bytes out. */
+static void copy_id(const char *text, char *ret, size_t size)
+{
+    size_t used = 0;
+
+    for (; text != NULL && *text != '\0' && used + 1 < size; text++) {
+        if (*text > ' ' && *text < 0x7f) {
+            ret[used++] = *text;
+        }
+    }
+    ret[used] = '\0';
+}
+
+static void describe(const struct hr_http_request *request, const struct hr_s3_error *error,
+                     struct hr_judged *ret)
+{
+    char id[40] = "";
+
+    copy_id(hr_http_answer(request, "x-amz-request-id"), id, sizeof(id));
+    if (id[0] == '\0') {
+        copy_id(error->request_id, id, sizeof(id));
+    }
+    (void)snprintf(ret->text, sizeof(ret->text), "%u%s%s%s%.60s%s%s%s", request->status,
+                   error->code[0] ? " " : "", error->code, error->message[0] ? ": " : "", error->message,
+                   id[0] ? " (request " : "", id, id[0] ? ")" : "");
+}
+
+static void judge_failure(struct hr_call *call, struct hr_http_request *request, struct hr_judged *ret)
+{
+    struct hr_s3_error error = {0};
+    struct hr_content_range range;
+    const char *content_range = hr_http_answer(request, "content-range");
+
+    if (request->body.len > 0) {
+        hr_s3_parse_error(request->body.data, request->body.len, &error);
+    }
+    take_region(request, &error, ret);
+    ret->verdict = hr_errors_http(request->status, error.code, hr_http_answer(request, "location") != NULL);
+    describe(request, &error, ret);
+    if (request->status == 416 && content_range != NULL &&
+        hr_content_range_parse(content_range, &range) == 0 && range.total != UINT64_MAX) {
+        call->object_bytes = range.total;
+    }
+}
+
+static bool inside_prefix(const struct hr_call *call, const struct hr_listed *items, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (items[i].key_len < call->key_len || memcmp(items[i].key, call->key, call->key_len) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void judge_list(struct hr_call *call, struct hr_http_request *request, struct hr_judged *ret)
+{
+    struct hr_s3_page page = {0};
+    struct hr_s3_error error = {0};
+    const char *why = "";
+    int r = hr_s3_parse_list(request->body.data != NULL ? request->body.data : "", request->body.len, &page,
+                             &error, &why);
+
+    if (r == -EREMOTEIO) {
+        take_region(request, &error, ret);
+        ret->verdict = hr_errors_in_success(error.code);
+        describe(request, &error, ret);
+        return;
+    }
+    if (r < 0) {
+        judged(ret, r == -ENOMEM ? HR_ACTION_RETRY : HR_ACTION_FEW, r == -ENOMEM ? -ENOMEM : -EIO,
+               "the listing is broken: %s", why);
+        return;
+    }
+    if (!inside_prefix(call, page.listed, page.listed_count) ||
+        !inside_prefix(call, page.prefixes, page.prefix_count)) {
+        hr_s3_page_release(&page);
+        judged(ret, HR_ACTION_FAIL, -EIO, "the listing has names outside the prefix that was asked for");
+        return;
+    }
+    call->listed = page.listed;
+    call->listed_count = page.listed_count;
+    call->prefixes = page.prefixes;
+    call->prefix_count = page.prefix_count;
+    call->next_token = page.next_token;
+    call->truncated = page.truncated;
+    call->arena = page.arena;
+}
+
+/* True: the body is what the range asked for, and *ret_total is the object's size. */
+static bool range_fits(const struct hr_call *call, const struct hr_http_request *request, uint64_t *ret_total,
+                       struct hr_judged *ret)
+{
+    const char *text = hr_http_answer(request, "content-range");
+    uint64_t got = request->body.len;
+    struct hr_content_range range;
+
+    if (text == NULL && request->status == 200 && call->range_first == 0 && got <= call->range_bytes) {
+        *ret_total = got; /* the whole object, and the range covers it */
+        return true;
+    }
+    if (text == NULL && request->status == 200) {
+        judged(ret, HR_ACTION_FAIL, -EIO, "the store ignores ranges: whole object sent for bytes from %llu",
+               (unsigned long long)call->range_first);
+        return false;
+    }
+    if (text == NULL || hr_content_range_parse(text, &range) < 0 || range.first != call->range_first ||
+        range.last - range.first >= call->range_bytes) {
+        judged(ret, HR_ACTION_FEW, -EIO, "the answer is not the range that was asked for");
+        return false;
+    }
+    if (got != range.last - range.first + 1) {
+        judged(ret, HR_ACTION_RETRY, -EIO, "the body ended early: %llu of %llu bytes",
+               (unsigned long long)got, (unsigned long long)(range.last - range.first + 1));
+        return false;
+    }
+    uint64_t want = call->range_bytes;
+    if (range.total != UINT64_MAX && range.total - range.first < want) {
+        want = range.total - range.first;
+    }
+    if (got != want) {
+        judged(ret, HR_ACTION_FEW, -EIO, "the answer is shorter than the range that was asked for");
+        return false;
+    }
+    *ret_total = range.total != UINT64_MAX ? range.total : 0;
+    return true;
+}
+
+static bool size_fits(const struct hr_call *call, const struct hr_http_request *request,
+                      struct hr_judged *ret)
+{
+    uint64_t got = request->body.len;
+
+    if (request->content_length >= 0 && (uint64_t)request->content_length != got) {
+        judged(ret, HR_ACTION_RETRY, -EIO, "the body ended early: %llu of %lld bytes",
+               (unsigned long long)got, (long long)request->content_length);
+        return false;
+    }
+    if (call->expected_bytes == UINT64_MAX || got == call->expected_bytes) {
+        return true;
+    }
+    if (request->content_length < 0 && got < call->expected_bytes) {
+        /* Nothing said where it should end, so a cut connection looks like this. */
+        judged(ret, HR_ACTION_FEW, -EMSGSIZE, "the body has %llu bytes, expected %llu",
+               (unsigned long long)got, (unsigned long long)call->expected_bytes);
+        return false;
+    }
+    judged(ret, HR_ACTION_FAIL, -EMSGSIZE,
+           "the object has %llu bytes, expected %llu: it changed in the store", (unsigned long long)got,
+           (unsigned long long)call->expected_bytes);
+    return false;
+}
+
+static bool etag_fits(const struct hr_call *call, const char *etag, struct hr_judged *ret)
+{
+    if (call->if_match == NULL || hr_etag_equal(call->if_match, etag)) {
+        return true;
+    }
+    if (etag[0] == '\0') {
+        judged(ret, HR_ACTION_FEW, -EIO, "the answer has no ETag to tell the object's version by");
+    } else {
+        judged(ret, HR_ACTION_FAIL, -ESTALE, "the object changed in the store");
+    }
+    return false;
+}
+
+static bool take_crc(const char *value, size_t bytes, uint64_t *ret)
+{
+    uint8_t raw[8];
+    size_t len = sizeof(raw);
+    uint64_t crc = 0;
+
+    if (value == NULL || hr_base64_decode(value, strlen(value), raw, &len) < 0 || len != bytes) {
+        return false;
+    }
+    for (size_t i = 0; i < bytes; i++) {
+        crc = crc << 8 | raw[i];
+    }
+    *ret = crc;
+    return true;
+}
+
+static bool take_hash(const char *value, size_t bytes, uint8_t ret[32])
+{
+    uint8_t raw[33];
+    size_t len = sizeof(raw);
+
+    if (value == NULL || hr_base64_decode(value, strlen(value), raw, &len) < 0 || len != bytes) {
+        return false;
+    }
+    memset(ret, 0, 32);
+    memcpy(ret, raw, bytes);
+    return true;
+}
+
+/* The cheapest to compute first. Composite values ("...-3") are no base64 of the right length. */
+static void take_checksum(struct hr_call *call, const struct hr_http_request *request, bool whole)
+{
+    const char *type = hr_http_answer(request, "x-amz-checksum-type");
+
+    call->crc_kind = HR_CRC_NONE;
+    if (type != NULL && strcasecmp(type, "FULL_OBJECT") != 0) {
+        return;
+    }
+    /* An answer to a range may carry a part's checksum, unless it says that it is the object's. */
+    if (!whole && type == NULL) {
+        return;
+    }
+    if (take_crc(hr_http_answer(request, "x-amz-checksum-crc64nvme"), 8, &call->crc)) {
+        call->crc_kind = HR_CRC_CRC64NVME;
+    } else if (take_crc(hr_http_answer(request, "x-amz-checksum-crc32c"), 4, &call->crc)) {
+        call->crc_kind = HR_CRC_CRC32C;
+    } else if (take_crc(hr_http_answer(request, "x-amz-checksum-crc32"), 4, &call->crc)) {
+        call->crc_kind = HR_CRC_CRC32;
+    } else if (take_hash(hr_http_answer(request, "x-amz-checksum-sha256"), 32, call->sha256)) {
+        call->crc_kind = HR_CRC_SHA256;
+    } else if (take_hash(hr_http_answer(request, "x-amz-checksum-sha1"), 20, call->sha256)) {
+        call->crc_kind = HR_CRC_SHA1;
+    }
+}
+
+static bool encrypted_etag(const struct hr_http_request *request)
+{
+    const char *method = hr_http_answer(request, "x-amz-server-side-encryption");
+
+    return (method != NULL && strncmp(method, "aws:kms", 7) == 0) ||
+           hr_http_answer(request, "x-amz-server-side-encryption-aws-kms-key-id") != NULL ||
+           hr_http_answer(request, "x-amz-server-side-encryption-customer-algorithm") != NULL;
+}
+
+static void judge_get(struct hr_call *call, struct hr_http_request *request, const struct hr_quirk *quirk,
+                      struct hr_judged *ret)
+{
+    const char *modified = hr_http_answer(request, "last-modified");
+    bool ranged = call->range_bytes > 0;
+    uint64_t total = request->body.len;
+    char etag[HR_ETAG_BYTES];
+
+    hr_etag_copy(hr_http_answer(request, "etag"), etag);
+    if (!etag_fits(call, etag, ret)) {
+        return;
+    }
+    if (!ranged && request->status == 206) {
+        judged(ret, HR_ACTION_FEW, -EIO, "a part was sent for the whole object");
+        return;
+    }
+    if (!size_fits(call, request, ret) || (ranged && !range_fits(call, request, &total, ret))) {
+        return;
+    }
+    if (call->body_max_bytes > 0 && request->body.len > call->body_max_bytes) {
+        judged(ret, HR_ACTION_FAIL, -EMSGSIZE, "the object is longer than expected");
+        return;
+    }
+    call->body = request->body;
+    request->body = (struct hr_buf){0};
+    memcpy(call->etag, etag, sizeof(call->etag));
+    call->object_bytes = total;
+    call->mtime_ns = 0;
+    if (modified != NULL) {
+        (void)hr_date_http(modified, strlen(modified), &call->mtime_ns);
+    }
+    call->md5_is_etag = quirk->md5_etags && hr_etag_looks_md5(etag) && !encrypted_etag(request);
+    take_checksum(call, request, !ranged || call->body.len == total);
+}
+
+void hr_judge(struct hr_call *call, struct hr_http_request *request, const struct hr_quirk *quirk,
+              struct hr_judged *ret)
+{
+    *ret = (struct hr_judged){.retry_after_ms = -1};
+    if (request->error == -EFBIG && call->kind == HR_CALL_GET && call->range_bytes > 0) {
+        judged(ret, HR_ACTION_FAIL, -EIO,
+               "more bytes than the range that was asked for: the store ignores ranges");
+        return;
+    }
+    if (request->error != 0) {
+        ret->verdict = hr_errors_transport(request->error);
+        (void)snprintf(ret->text, sizeof(ret->text), "%s", request->error_text);
+        return;
+    }
+    take_dates(request, ret);
+    if (request->status != 200 && request->status != 206) {
+        judge_failure(call, request, ret);
+    } else if (call->kind == HR_CALL_LIST) {
+        judge_list(call, request, ret);
+    } else {
+        judge_get(call, request, quirk, ret);
+    }
+}

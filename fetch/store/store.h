@@ -1,0 +1,130 @@
+/* A store: one endpoint + bucket as one identity sees it. Calls are logical operations (one page of a
+ * listing, one object, one range of one): signed, sent, judged, retried, redirected and re-signed until they
+ * have a result.
+ *
+ * Everything here runs on the owner's loop thread. Libraries never log: a call's outcome is its error and
+ * message. */
+#ifndef HR_STORE_STORE_H
+#define HR_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fetch/auth/env.h"
+#include "fetch/base/buf.h"
+#include "fetch/net/http.h"
+#include "fetch/net/loop.h"
+
+struct hr_store;
+struct hr_stores; /* the family: http transport, loop, retry budgets, counters */
+
+struct hr_stores_options {
+    struct hr_loop *loop;
+    struct hr_http *http;
+    unsigned timeout_ms; /* budget of one call over all its retries (setting timeout_s) */
+};
+int hr_stores_new(const struct hr_stores_options *options, struct hr_stores **ret);
+/* Calls that wait come back with -ECANCELED before this returns. No request may be in flight any more: free
+ * the http transport first. Stores that are still held live on, but start nothing. Accepts NULL. */
+void hr_stores_free(struct hr_stores *stores);
+
+struct hr_store_options {
+    const char *url; /* "s3://bucket/..." : scheme and bucket are used here */
+    const char
+        *endpoint; /* map option endpoint=, or NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, profile, AWS */
+    bool requester_pays;
+    hr_env_fn env; /* used during hr_store_new only; what is needed later is copied */
+    void *env_owner;
+};
+/* 0, -EINVAL (unknown scheme, missing bucket, bad endpoint), -ENOENT (named profile does not exist), -ENOMEM;
+ * ret_message (256 bytes) gets one line: what, where, what to do. */
+int hr_store_new(struct hr_stores *stores, const struct hr_store_options *options, char ret_message[256],
+                 struct hr_store **ret);
+void hr_store_ref(struct hr_store *store);
+void hr_store_unref(struct hr_store *store); /* accepts NULL; calls in flight hold references */
+
+/* Endpoint as used ("http://127.0.0.1:9000", "https://s3.us-east-1.amazonaws.com"), bucket, and who is
+ * asking: "key:AKID", "profile:NAME", "anonymous". Never a secret. Valid as long as the store. */
+const char *hr_store_endpoint(const struct hr_store *store);
+const char *hr_store_bucket(const struct hr_store *store);
+const char *hr_store_identity(const struct hr_store *store);
+/* Takes over fresher credentials from another environment of the same identity; waiting calls use them. */
+void hr_store_refresh(struct hr_store *store, hr_env_fn env, void *env_owner);
+
+struct hr_listed {
+    const char
+        *key; /* decoded, any byte but '\0'; not terminated by more than the '\0' after key_len bytes */
+    uint32_t key_len;
+    uint64_t size;
+    int64_t mtime_ns;
+    const char *etag; /* without quotes; "" when the store gave none */
+};
+
+enum hr_call_kind { HR_CALL_LIST, HR_CALL_GET };
+
+struct hr_call {
+    /* Set by the caller. */
+    enum hr_call_kind kind;
+    struct hr_store *store; /* the call takes its own reference while it runs */
+    char *key;              /* GET: the object's key. LIST: the prefix. Owned by the call (malloc) */
+    uint32_t key_len;
+    /* LIST */
+    char *start_after; /* malloc, may be NULL */
+    uint32_t start_after_len;
+    char *token;           /* continuation token, malloc, may be NULL; wins over start_after */
+    const char *delimiter; /* "/" or NULL; static */
+    unsigned max_keys;     /* 0: the store's default (1000) */
+    /* GET */
+    uint64_t range_first, range_bytes; /* range_bytes 0: the whole object, no Range header */
+    uint64_t expected_bytes; /* whole object or range when the size is known; UINT64_MAX: not known */
+    char *if_match;          /* ETag without quotes, malloc, NULL: no condition */
+    size_t body_max_bytes;   /* a longer answer is an error. 0: expected_bytes or range_bytes, else 64 MiB */
+
+    void (*done)(struct hr_call *call); /* once; on the loop; may free the call with hr_call_free */
+    void *owner;
+
+    /* Results: valid in done. */
+    int error;         /* 0 or -errno after the retry budget: the table in errors.c (ENOENT EACCES EIO ESTALE
+                          ...); -ECANCELED; -EMSGSIZE when a 416 or 200 shows another size than expected */
+    char message[256]; /* one line for people when error != 0: what, endpoint/bucket/key, code, request id; no
+                          secret */
+    unsigned retries;  /* requests sent beyond the first one that counted */
+    /* GET */
+    struct hr_buf body;    /* taken by hr_buf stealing (copy the struct, zero this one) */
+    char etag[136];        /* without quotes, "" when not sent */
+    uint64_t object_bytes; /* the object's whole size (Content-Range, or body length of a whole GET) */
+    int64_t mtime_ns;      /* Last-Modified, 0 when not sent */
+    bool md5_is_etag;   /* store quirk + no KMS/SSE-C header + 32 hex digits: the MD5 of the whole object (of
+                           all   ranges put together) must be the ETag */
+    uint32_t crc_kind;  /* enum hr_crc_kind: whole-object checksum the store sent, 0 none */
+    uint64_t crc;       /* CRC32/CRC32C/CRC64NVME value */
+    uint8_t sha256[32]; /* when crc_kind is HR_CRC_SHA256; with HR_CRC_SHA1 its 20 bytes come first */
+    /* LIST */
+    struct hr_listed *listed; /* listed[listed_count], in the order of the answer; strings live in `arena` */
+    uint32_t listed_count;
+    struct hr_listed *prefixes; /* CommonPrefixes: key only */
+    uint32_t prefix_count;
+    char *next_token; /* NULL: not given */
+    bool truncated;
+    struct hr_buf arena;
+
+    void *impl;
+};
+
+enum hr_crc_kind { HR_CRC_NONE, HR_CRC_CRC32, HR_CRC_CRC32C, HR_CRC_CRC64NVME, HR_CRC_SHA1, HR_CRC_SHA256 };
+
+struct hr_call *hr_call_new(enum hr_call_kind kind, struct hr_store *store, const char *key,
+                            uint32_t key_len);
+void hr_call_free(struct hr_call *call); /* accepts NULL; not while it runs */
+/* Starts it. 0: done will come (never from inside this call). -errno: not started. */
+int hr_call_start(struct hr_call *call);
+void hr_call_cancel(
+    struct hr_call *call); /* done comes soon with -ECANCELED unless it was already on its way */
+
+struct hr_store_stats {
+    uint64_t requests_get, requests_list, requests_head, retries, throttled, errors, bytes_fetched;
+    unsigned in_flight, in_flight_max;
+};
+void hr_stores_stats(const struct hr_stores *stores, struct hr_store_stats *ret);
+
+#endif
