@@ -1,0 +1,101 @@
+/* hr_buf: ceiling, termination, exact first reservation, unchanged on failure. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "fetch/base/buf.h"
+
+static void empty_buffer_is_usable(void **state)
+{
+    (void)state;
+    struct hr_buf buf = HR_BUF_INIT(100);
+    hr_buf_reset(&buf);
+    hr_buf_release(&buf);
+    assert_int_equal(hr_buf_append(&buf, "", 0), 0);
+    assert_string_equal(buf.data, "");
+    hr_buf_release(&buf);
+    assert_null(buf.data);
+    assert_int_equal(buf.ceiling, 100);
+}
+
+static void grows_to_the_ceiling_and_not_beyond(void **state)
+{
+    (void)state;
+    for (size_t ceiling = 0; ceiling < 300; ceiling += 7) {
+        struct hr_buf buf;
+        hr_buf_init(&buf, ceiling);
+        for (size_t i = 0; i < ceiling; i++) {
+            char c = (char)('a' + i % 26);
+            assert_int_equal(hr_buf_append(&buf, &c, 1), 0);
+            assert_true(buf.len == i + 1 && buf.len <= buf.cap && buf.cap <= ceiling);
+            assert_int_equal(buf.data[buf.len], '\0');
+        }
+        size_t len = buf.len, cap = buf.cap;
+        char *data = buf.data;
+        assert_int_equal(hr_buf_append(&buf, "x", 1), -EFBIG);
+        assert_true(buf.len == len && buf.cap == cap && buf.data == data);
+        for (size_t i = 0; i < ceiling; i++) {
+            assert_int_equal(buf.data[i], 'a' + i % 26);
+        }
+        hr_buf_release(&buf);
+    }
+}
+
+static void first_reservation_is_exact(void **state)
+{
+    (void)state;
+    struct hr_buf buf = HR_BUF_INIT(1 << 20);
+    assert_int_equal(hr_buf_reserve(&buf, 100000), 0);
+    assert_int_equal(buf.cap, 100000);
+    char *data = buf.data;
+    for (int i = 0; i < 100; i++) {
+        char piece[1000];
+        memset(piece, i, sizeof(piece));
+        assert_int_equal(hr_buf_append(&buf, piece, sizeof(piece)), 0);
+    }
+    assert_true(buf.data == data && buf.cap == 100000 && buf.len == 100000);
+    assert_int_equal(hr_buf_append(&buf, "x", 1), 0);
+    assert_int_equal(buf.cap, 200000);
+    hr_buf_reset(&buf);
+    assert_true(buf.len == 0 && buf.cap == 200000 && buf.data[0] == '\0');
+    hr_buf_release(&buf);
+}
+
+static void overflow_is_refused(void **state)
+{
+    (void)state;
+    struct hr_buf buf = HR_BUF_INIT(SIZE_MAX);
+    assert_int_equal(hr_buf_puts(&buf, "abc"), 0);
+    assert_int_equal(hr_buf_reserve(&buf, SIZE_MAX), -EFBIG);
+    assert_int_equal(hr_buf_reserve(&buf, SIZE_MAX - 3), -ENOMEM);
+    assert_string_equal(buf.data, "abc");
+    hr_buf_release(&buf);
+}
+
+static void printf_appends_or_leaves(void **state)
+{
+    (void)state;
+    struct hr_buf buf = HR_BUF_INIT(10);
+    assert_int_equal(hr_buf_printf(&buf, "%d-%s", 12, "ab"), 0);
+    assert_string_equal(buf.data, "12-ab");
+    assert_int_equal(hr_buf_printf(&buf, "%s", "123456"), -EFBIG);
+    assert_string_equal(buf.data, "12-ab");
+    assert_int_equal(hr_buf_printf(&buf, "%s", "12345"), 0);
+    assert_string_equal(buf.data, "12-ab12345");
+    hr_buf_release(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_buffer_is_usable),     cmocka_unit_test(grows_to_the_ceiling_and_not_beyond),
+        cmocka_unit_test(first_reservation_is_exact), cmocka_unit_test(overflow_is_refused),
+        cmocka_unit_test(printf_appends_or_leaves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,124 @@
+/* Digests and CRCs against published vectors, and CRCs against a bit-at-a-time reference at every length and
+ * split. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "fetch/base/digest.h"
+#include "fetch/base/text.h"
+
+static void assert_hex(const uint8_t *bytes, size_t len, const char *hex)
+{
+    char text[2 * HR_SHA256_BYTES + 1];
+    hr_hex_encode(bytes, len, text);
+    assert_string_equal(text, hex);
+}
+
+static const struct {
+    enum hr_digest_kind kind;
+    size_t len;
+    const char *text, *hex;
+} vectors[] = {
+    {HR_DIGEST_MD5, HR_MD5_BYTES, "", "d41d8cd98f00b204e9800998ecf8427e"},
+    {HR_DIGEST_MD5, HR_MD5_BYTES, "abc", "900150983cd24fb0d6963f7d28e17f72"},
+    {HR_DIGEST_SHA1, HR_SHA1_BYTES, "abc", "a9993e364706816aba3e25717850c26c9cd0d89d"},
+    {HR_DIGEST_SHA256, HR_SHA256_BYTES, "",
+     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+    {HR_DIGEST_SHA256, HR_SHA256_BYTES, "abc",
+     "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+};
+
+static void digests_match_vectors(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+        uint8_t whole[HR_SHA256_BYTES], parts[HR_SHA256_BYTES];
+        size_t len = strlen(vectors[i].text);
+        assert_int_equal(hr_digest(vectors[i].kind, vectors[i].text, len, whole), 0);
+        assert_hex(whole, vectors[i].len, vectors[i].hex);
+        struct hr_digest_ctx *ctx;
+        assert_int_equal(hr_digest_new(vectors[i].kind, &ctx), 0);
+        for (size_t at = 0; at < len; at++) {
+            assert_int_equal(hr_digest_update(ctx, vectors[i].text + at, 1), 0);
+        }
+        assert_int_equal(hr_digest_final(ctx, parts), 0);
+        assert_memory_equal(parts, whole, vectors[i].len);
+        hr_digest_free(ctx);
+    }
+    hr_digest_free(NULL);
+}
+
+static void hmac_matches_rfc4231(void **state)
+{
+    (void)state;
+    uint8_t mac[HR_SHA256_BYTES], key[131];
+    assert_int_equal(hr_hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, mac), 0);
+    assert_hex(mac, sizeof(mac), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    memset(key, 0xaa, sizeof(key));
+    const char *text = "Test Using Larger Than Block-Size Key - Hash Key First";
+    assert_int_equal(hr_hmac_sha256(key, sizeof(key), text, strlen(text), mac), 0);
+    assert_hex(mac, sizeof(mac), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+static void crcs_match_check_values(void **state)
+{
+    (void)state;
+    assert_int_equal(hr_crc32(0, "123456789", 9), 0xcbf43926u);
+    assert_int_equal(hr_crc32c(0, "123456789", 9), 0xe3069283u);
+    assert_true(hr_crc64nvme(0, "123456789", 9) == 0xae8b14860a799888u);
+    assert_int_equal(hr_crc32(0, "", 0), 0);
+    assert_int_equal(hr_crc32c(0, "", 0), 0);
+    assert_true(hr_crc64nvme(0, "", 0) == 0);
+}
+
+static uint64_t slow_crc(uint64_t poly, uint64_t ones, const uint8_t *bytes, size_t len)
+{
+    uint64_t crc = ones;
+    for (size_t i = 0; i < len; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++) {
+            crc = crc & 1 ? crc >> 1 ^ poly : crc >> 1;
+        }
+    }
+    return crc ^ ones;
+}
+
+static void crcs_match_reference_and_splits(void **state)
+{
+    (void)state;
+    static uint8_t bytes[5000];
+    uint32_t mixed = 1;
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        mixed = mixed * 1664525 + 1013904223;
+        bytes[i] = (uint8_t)(mixed >> 24);
+    }
+    for (size_t len = 0; len < sizeof(bytes); len += len < 600 ? 1 : 211) {
+        const uint8_t *from = bytes + len % 5;
+        size_t n = len < sizeof(bytes) - 5 ? len : sizeof(bytes) - 5;
+        size_t cut = n / 3;
+        uint32_t crc32 = (uint32_t)slow_crc(0xedb88320u, 0xffffffffu, from, n);
+        uint32_t crc32c = (uint32_t)slow_crc(0x82f63b78u, 0xffffffffu, from, n);
+        uint64_t crc64 = slow_crc(0x9a6c9329ac4bc9b5u, UINT64_MAX, from, n);
+        assert_int_equal(hr_crc32(0, from, n), crc32);
+        assert_int_equal(hr_crc32c(0, from, n), crc32c);
+        assert_true(hr_crc64nvme(0, from, n) == crc64);
+        assert_int_equal(hr_crc32(hr_crc32(0, from, cut), from + cut, n - cut), crc32);
+        assert_int_equal(hr_crc32c(hr_crc32c(0, from, cut), from + cut, n - cut), crc32c);
+        assert_true(hr_crc64nvme(hr_crc64nvme(0, from, cut), from + cut, n - cut) == crc64);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digests_match_vectors),
+        cmocka_unit_test(hmac_matches_rfc4231),
+        cmocka_unit_test(crcs_match_check_values),
+        cmocka_unit_test(crcs_match_reference_and_splits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,269 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "interpose/path.h"
+#include "interpose/tiny.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct hr_maps maps;
+
+static int set_up(void **state)
+{
+    (void)state;
+    const char *text = "/data=s3://a/;/data/x/y=s3://b/;/mnt/sets/net=s3://c/;/d=s3://d/";
+    assert_int_equal(hr_maps_parse(text, &maps, NULL), 0);
+    hr_path_init(&maps);
+    return 0;
+}
+
+static void joins(void **state)
+{
+    static const struct {
+        const char *base, *path, *want;
+        bool dir;
+    } rows[] = {
+        {"/", "a", "/a", false},
+        {"/", "", "/", false},
+        {"/w", "a", "/w/a", false},
+        {"/w", "./a", "/w/a", false},
+        {"/w", "../a", "/a", false},
+        {"/w", "../../../a", "/a", false},
+        {"/w/v", "..", "/w", true},
+        {"/w/v", ".", "/w/v", true},
+        {"/w/v", "../", "/w", true},
+        {"/w", "a/", "/w/a", true},
+        {"/w", "a//b///", "/w/a/b", true},
+        {"/w", "a/.", "/w/a", true},
+        {"/w", "a/..", "/w", true},
+        {"/w", "a/../b", "/w/b", false},
+        {"/w", "/a/b", "/a/b", false},
+        {"/w", "//a", "/a", false},
+        {"/w", "///", "/", true},
+        {"/w", "/..", "/", true},
+        {"/w", "/../..//./a", "/a", false},
+        {"/w", "...", "/w/...", false},
+        {"/w", "..a/.b/c..", "/w/..a/.b/c..", false},
+        {"/w", ".hidden", "/w/.hidden", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        char out[64];
+        bool dir = !rows[i].dir;
+        int len = hr_path_join(rows[i].base, strlen(rows[i].base), rows[i].path, out, sizeof(out), &dir);
+        assert_int_equal(len, (int)strlen(rows[i].want));
+        assert_string_equal(out, rows[i].want);
+        assert_int_equal(dir, rows[i].dir);
+        /* In place, as the hooks do it. */
+        strcpy(out, rows[i].base);
+        assert_int_equal(hr_path_join(out, strlen(out), rows[i].path, out, sizeof(out), &dir), len);
+        assert_string_equal(out, rows[i].want);
+    }
+}
+
+static void join_keeps_inside_its_room(void **state)
+{
+    (void)state;
+    for (size_t room = 1; room < 20; room++) {
+        char *out = malloc(room); /* the sanitizer's ruler */
+        bool dir;
+        int len = hr_path_join("/ab", 3, "cd/../efg/h", out, room, &dir);
+        if (room >= sizeof("/ab/efg/h")) {
+            assert_int_equal(len, 9);
+            assert_string_equal(out, "/ab/efg/h");
+        } else {
+            assert_int_equal(len, -ENAMETOOLONG);
+        }
+        free(out);
+    }
+}
+
+static void finds_the_longest_map(void **state)
+{
+    static const struct {
+        const char *path, *root; /* NULL: nobody's */
+    } rows[] = {
+        {"/data", "/data"},
+        {"/data/", "/data"},
+        {"/data/a", "/data"},
+        {"/data/x", "/data"},
+        {"/data/x/y", "/data/x/y"},
+        {"/data/x/yz", "/data"},
+        {"/data/x/y/z", "/data/x/y"},
+        {"/dat", NULL},
+        {"/database", NULL},
+        {"/d", "/d"},
+        {"/d/ata", "/d"},
+        {"/mnt/sets", NULL},
+        {"/mnt/sets/net", "/mnt/sets/net"},
+        {"/", NULL},
+        {"/e", NULL},
+        {"/usr/lib/data", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        unsigned map = 99;
+        uint32_t len = 99;
+        bool found = hr_path_under(rows[i].path, &map, &len);
+        assert_int_equal(found, rows[i].root != NULL);
+        if (found) {
+            assert_string_equal(maps.map[map].path, rows[i].root);
+            assert_int_equal(len, strlen(rows[i].root));
+        }
+    }
+}
+
+static void knows_the_way_to_a_map(void **state)
+{
+    static const struct {
+        const char *path;
+        bool canonical, text;
+    } rows[] = {
+        {"/", true, true},
+        {"/mnt", true, true},
+        {"/mnt/sets", true, true},
+        {"/mnt/", false, true},
+        {"/mnt/sets/net", false, false},
+        {"/mn", false, false},
+        {"/data", true, true},
+        {"/data/x", true, true},
+        {"/data/y", false, false},
+        {"/mnt/set", false, false},
+        {"/usr", false, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        if (rows[i].path[strlen(rows[i].path) - 1] != '/' || !rows[i].path[1]) {
+            assert_int_equal(hr_path_above(rows[i].path, strlen(rows[i].path)), rows[i].canonical);
+        }
+        assert_int_equal(hr_path_above_text(rows[i].path), rows[i].text);
+    }
+    assert_true(hr_path_above_then("/", 1, "data/a"));
+    assert_true(hr_path_above_then("/", 1, "mxx"));
+    assert_false(hr_path_above_then("/", 1, "usr"));
+    assert_true(hr_path_above_then("/mnt", 4, "sets"));
+    assert_false(hr_path_above_then("/mnt", 4, "x"));
+    assert_false(hr_path_above_then("/mnt/sets/net", 13, "x"));
+}
+
+/* The same question, asked byte by byte. */
+static bool odd_slowly(const char *path)
+{
+    for (const char *at = path; *at;) {
+        size_t len = strcspn(at, "/");
+        bool last = at[len] == '\0';
+        bool first_of_absolute = at == path && len == 0;
+        if ((len == 0 && !first_of_absolute) || (len == 1 && at[0] == '.') ||
+            (len == 2 && at[0] == '.' && at[1] == '.')) {
+            return true;
+        }
+        at += len + !last;
+    }
+    return false;
+}
+
+static void sees_odd_components_wherever_they_lie(void **state)
+{
+    static const char letters[] = "/./.a\xaf/";
+    unsigned random = 12345;
+    (void)state;
+    /* At the very end of a page, with nothing readable behind it, at every alignment and length. */
+    long page = sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, (size_t)page * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(mprotect(memory + page, (size_t)page, PROT_NONE), 0);
+    memset(memory, '/', (size_t)page);
+    for (unsigned round = 0; round < 200000; round++) {
+        size_t len = round % 50 + 1;
+        char *path = memory + page - 1 - len - (round % 3 ? 0 : round % 32);
+        for (size_t i = 0; i < len; i++) {
+            random = random * 1103515245u + 12345u;
+            unsigned pick = random >> 16;
+            path[i] = pick % 4 ? (char)('a' + pick % 20) : letters[pick / 4 % (sizeof(letters) - 1)];
+        }
+        path[len] = '\0';
+        assert_int_equal(hr_path_is_odd(path), odd_slowly(path));
+        assert_int_equal(hr_path_climbs(path), strstr(path, "..") && odd_slowly(path));
+        memset(path, '/', (size_t)(memory + page - path));
+    }
+    munmap(memory, (size_t)page * 2);
+}
+
+/* Whatever leads into a map, or past one, is looked at; what cannot is not. */
+static void looks_closer_where_a_map_may_be(void **state)
+{
+    static const struct {
+        const char *path;
+        bool maybe;
+    } rows[] = {
+        {"/data", true},
+        {"/data/a", true},
+        {"//data/a", true},
+        {"/./data/a", true},
+        {"/usr/../data/a", true},
+        {"/usr/lib/..", true},
+        {"/usr/a..b", false},
+        {"/usr/...", false},
+        {"/usr//lib", false},
+        {"/usr/lib/./x", false},
+        {"/usr/lib", false},
+        {"/database", false},
+        {"/", false},
+        {"/.hidden/file", false},
+        {"/usr/.../a", false},
+        {"/usr/x./.y", false},
+        {"/usr/lib/x86_64-linux-gnu/../../../data", true},
+        {"/mnt/sets/net/x", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        if (hr_path_maybe(AT_FDCWD, rows[i].path) != rows[i].maybe) {
+            fail_msg("%s", rows[i].path);
+        }
+    }
+}
+
+static void builds_text_in_its_room(void **state)
+{
+    char text[8];
+    struct hr_out out;
+    uint64_t value;
+    (void)state;
+    hr_out_init(&out, text, sizeof(text));
+    hr_out_text(&out, "a");
+    hr_out_hex(&out, 0xbeef, 4);
+    hr_out_decimal(&out, 42);
+    assert_int_equal(hr_out_done(&out), 7);
+    assert_string_equal(text, "abeef42");
+    hr_out_text(&out, "x");
+    assert_int_equal(hr_out_done(&out), -ENAMETOOLONG);
+    assert_string_equal(text, "abeef42");
+    assert_true(hr_hex_parse("00ff", 4, &value));
+    assert_int_equal(value, 255);
+    assert_false(hr_hex_parse("00FF", 4, &value));
+    assert_false(hr_hex_parse("0g", 2, &value));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(joins),
+        cmocka_unit_test(join_keeps_inside_its_room),
+        cmocka_unit_test(finds_the_longest_map),
+        cmocka_unit_test(knows_the_way_to_a_map),
+        cmocka_unit_test(sees_odd_components_wherever_they_lie),
+        cmocka_unit_test(looks_closer_where_a_map_may_be),
+        cmocka_unit_test(builds_text_in_its_room),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
