@@ -1,6 +1,7 @@
 """Programs that have nothing to do with a map cannot tell that headrace is loaded: maps are configured, no server is
 there, and results, output, artefacts and system calls are those without it."""
 import collections
+import functools
 import hashlib
 import os
 import re
@@ -278,6 +279,9 @@ LEFT = ("brk", "madvise", "futex", "sched_yield", "execve", "arch_prctl", "rseq"
         "getrandom", "exit_group")
 MEMORY = ("mmap", "munmap", "mprotect")  # how malloc trims the arenas of threads is a matter of addresses
 DATA = ("read", "pread64", "readv")
+# A process number is noise where it names a process or is part of a name, and nowhere else: a size may be equal to it.
+NAMES_A_PROCESS = re.compile(r"kill|prlimit|sched_|[gs]et[ps]|wait|pidfd|fcntl")
+TEXT = re.compile(r'"[^"]*"')
 MOODS = ("getpid", "gettid", "getppid", "clone", "clone3", "wait4", "sysinfo", "getrusage", "times", "clock_gettime")
 LINE = re.compile(r"^(\d+) +(\w+)\((.*)$")
 # The constructor of a process with maps: is stderr open (a closed 2 may become a data file), who are we, where do we
@@ -304,7 +308,9 @@ def traced_calls(argv, env, extra=(), left=LEFT):
             if name in DATA:
                 rest = rest.split(",")[0]
             rest = "" if name in MOODS else rest
-            calls.append((name, NOISE.sub("#", re.sub(r"\b%s\b" % pid, "PID", rest))))
+            own = functools.partial(re.sub, r"\b%s\b" % pid, "PID")
+            rest = own(rest) if NAMES_A_PROCESS.search(name) else TEXT.sub(lambda text: own(text.group()), rest)
+            calls.append((name, NOISE.sub("#", rest)))
     return calls
 
 
