@@ -151,7 +151,7 @@ check: lint
 lint:
 	sh scripts/checks
 format:
-	clang-format -i $$(git ls-files '*.c' '*.h')
+	$$(command -v clang-format-14 || echo clang-format) -i $$(git ls-files '*.c' '*.h')
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/headrace

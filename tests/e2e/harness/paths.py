@@ -4,6 +4,7 @@ import glob
 import os
 import shutil
 import subprocess
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 E2E = os.path.join(ROOT, "tests", "e2e")
@@ -12,6 +13,7 @@ HEADRACE = os.path.join(BUILD, "headrace")
 LIBRARY = os.path.join(BUILD, "libheadrace.so")
 PYTHON = "/usr/bin/python3"  # the distribution's: python3-torch belongs to it
 VENV_BIN = os.path.join(BUILD, "venv", "bin")
+VENV_ALL_PYTHON = os.path.join(BUILD, "venv-all", "bin", "python3")  # scripts/venv --all
 TOOLS = os.path.join(BUILD, "tools")
 NGINX_MODULES = "/usr/lib/nginx/modules"
 
@@ -31,8 +33,14 @@ def has_nginx_module(language):
 
 @functools.lru_cache(maxsize=None)
 def python_has(module):
+    """Isolated, so that no file beside us is taken for a module; asked twice, because another package manager's run
+    may just be replacing parts of it."""
     code = "import importlib.util as u, sys; sys.exit(0 if u.find_spec(%r) else 1)" % module
-    return subprocess.run([PYTHON, "-c", code], stdin=subprocess.DEVNULL).returncode == 0
+    for pause_s in (0, 2):
+        time.sleep(pause_s)
+        if subprocess.run([PYTHON, "-I", "-c", code], stdin=subprocess.DEVNULL).returncode == 0:
+            return True
+    return False
 
 
 @functools.lru_cache(maxsize=None)
@@ -71,6 +79,11 @@ def missing(requirement):
         return "" if can_mount() else "may not mount a tmpfs of its own"
     if requirement == "python-test":
         return "" if python_has("test.test_os") else "no libpython3-testsuite"
+    if requirement.startswith("py:"):
+        return "" if python_has(requirement[3:]) else "no module %s for %s" % (requirement[3:], PYTHON)
+    if requirement.startswith("venv-all:"):
+        module = requirement[9:]
+        return "" if python_has(module, VENV_ALL_PYTHON) else "no module %s in build/venv-all" % module
     if requirement.startswith("lib:"):
         return "" if library(requirement[4:]) else "no library " + requirement[4:]
     if requirement.startswith("build-"):
