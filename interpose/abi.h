@@ -9,7 +9,9 @@
  *   index/TREE-GEN.names  struct hr_names, read-only to everybody once published
  *   index/TREE-GEN-BOOT.states   struct hr_states, read-only to clients
  *   index/TREE-GEN-BOOT.uses     struct hr_uses, read-write for clients; hints only
- *   objects/XX/ID         cache files, 0400; ID = file_id in 16 hex digits, XX = its last two
+ *   objects/XX/ID         ID = file_id in 16 hex digits, XX = its last two. 0400: a whole object, or a
+ * segment (bytes [offset, offset + size) of a large one). 0200, empty: a face, what a program holds open of a
+ * large object; it is opened O_WRONLY, so that a read which no hook sees is an error and not an early end
  *   dirs/MAPHASH/PATH     stand-in directories, 0111 (MAPHASH: hr_map_hash, 16 hex digits)
  * BOOT and TREE are 16 lower-case hex digits, GEN 8.
  *
@@ -27,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_ABI_VERSION 1u
+#define HR_ABI_VERSION 2u
 
 #define HR_MAGIC_CONTROL 0x314c525443445248ull   /* "HRDCTRL1" */
 #define HR_MAGIC_SLOTS 0x31544f4c53445248ull     /* "HRDSLOT1" */
@@ -44,6 +46,8 @@
 #define HR_ANSWERS 4096   /* ring of answers; power of two */
 #define HR_SLOTS 1024     /* requests filled and not yet copied by the daemon; power of two */
 #define HR_MESSAGE_MAX 320
+#define HR_CELL_BYTES                                                                                        \
+    (8u << 20) /* the grid of segments: the size of a range at which S3 is cheapest a byte */
 
 /* ---- control
  * ---------------------------------------------------------------------------------------------------- */
@@ -81,12 +85,15 @@ struct hr_answer {
     _Atomic uint32_t word; /* [d] futex */
     int32_t error;         /* [d] 0 or -errno */
     uint32_t kind;         /* [d] enum hr_kind */
-    uint32_t reserved;
-    uint64_t size;    /* [d] bytes */
-    int64_t mtime_ns; /* [d] */
-    uint64_t file_id; /* [d] HR_OP_OPEN: the cache file */
-    uint64_t reserved2[3];
+    uint32_t flags;        /* [d] HR_ANSWER_* */
+    uint64_t size;         /* [d] bytes */
+    int64_t mtime_ns;      /* [d] */
+    uint64_t file_id;      /* [d] OPEN, SEGMENT, WHOLE: the cache file */
+    uint64_t offset;       /* [d] SEGMENT: where in the object the file begins; size: the file's bytes */
+    uint64_t reserved2[2];
 };
+
+#define HR_ANSWER_FACE 1u /* OPEN: file_id is a face's, size the object's */
 
 struct hr_control {
     uint64_t magic;                 /* [d] */
@@ -122,9 +129,22 @@ enum hr_op {
         4, /* the index is wanted (readdir): answered when tree.gen is published, or with its error */
     HR_OP_STANDIN = 5, /* make the stand-in directory of path in dirs/MAPHASH */
     HR_OP_ANNOUNCE =
-        6, /* hint, not answered: batch `entry` of stream `map_hash` is indices path[0..path_len),
-              uint32_t each, as part `gen` of `ticket` parts; tree is not used */
+        6,             /* hint, not answered: batch `entry` of stream `map_hash` is indices path[0..path_len),
+                          uint32_t each, as part `gen` of `ticket` parts; tree is not used */
+    HR_OP_SEGMENT = 7, /* bytes of a face's object are wanted; path is a struct hr_segment_ask, tree is not
+                          used. Answer: one file that is in the cache and holds ask.offset: a segment, or the
+                          whole object's file. -ESTALE: nobody knows that face (any more), or the object was
+                          replaced in the store */
+    HR_OP_WHOLE = 8,   /* the same, for the whole object as one plain file. -ENOSPC: it does not fit */
     HR_OP_COUNT
+};
+
+/* What SEGMENT and WHOLE carry in place of a path. */
+struct hr_segment_ask {
+    uint64_t face_id;
+    uint64_t offset; /* below the object's size */
+    uint64_t bytes;  /* how far from offset the caller goes on: all of it is fetched side by side; at least 1,
+                        cut at the object's end */
 };
 
 /* claims[i]: 0 free; else state in bits 0-1, owner pid in bits 2-31, claim time (ms, low 32 bits) in bits
@@ -235,9 +255,14 @@ struct hr_dir {
 };
 
 /* State word of an entry: bits 0-1 below, bits 2-9 errno when FAILED, bits 10-31 counted up at each change.
- * A waiter reads the word, asks if it is not RESIDENT, then waits until the word differs from what it read.
- */
-enum { HR_STATE_ABSENT = 0, HR_STATE_RESIDENT = 1, HR_STATE_FAILED = 2 };
+ * A waiter reads the word, asks if it is neither RESIDENT nor FACE, then waits until the word differs from
+ * what it read. */
+enum {
+    HR_STATE_ABSENT = 0,
+    HR_STATE_RESIDENT = 1, /* file_id names the whole object's file */
+    HR_STATE_FAILED = 2,
+    HR_STATE_FACE = 3 /* a large object: file_id names its face */
+};
 #define HR_STATE_KIND(word) ((word)&3u)
 #define HR_STATE_ERRNO(word) (((word) >> 2) & 0xffu)
 #define HR_STATE_NEXT(word, kind, error)                                                                     \
@@ -246,7 +271,7 @@ enum { HR_STATE_ABSENT = 0, HR_STATE_RESIDENT = 1, HR_STATE_FAILED = 2 };
 struct hr_state {
     _Atomic uint32_t word; /* [d] futex */
     uint32_t reserved;
-    _Atomic uint64_t file_id; /* [d] valid when RESIDENT; an ENOENT of that file means evicted: ask */
+    _Atomic uint64_t file_id; /* [d] valid when RESIDENT or FACE; an ENOENT of that file means evicted: ask */
 };
 
 struct hr_states {
@@ -275,17 +300,19 @@ struct hr_uses {
 
 /* Open addressing by hr_ino_slot(ino), linear probing; ino 0 ends a chain, HR_INO_GONE is a tombstone.
  * A record is believed when inode, size, mode 0400 and the nanoseconds of mtime (nonce) match the
- * descriptor's. */
+ * descriptor's; of a face: inode, size 0, mode 0200 and nonce. Segments have none: nobody holds one open. */
 #define HR_INO_GONE UINT64_MAX
+#define HR_RESIDENT_EVICTED 1u /* may still be open somewhere */
+#define HR_RESIDENT_FACE 2u    /* size is the object's, the file is empty */
 struct hr_resident {
     _Atomic uint32_t seq; /* [d] odd while being written */
     uint32_t nonce;       /* [d] 0..999999999, tv_nsec of the cache file's mtime */
     _Atomic uint64_t ino; /* [d] of the cache file */
-    uint64_t size;        /* [d] */
+    uint64_t size;        /* [d] the object's */
     int64_t mtime_ns;     /* [d] the object's */
     uint64_t object_ino;  /* [d] st_ino to report */
     uint32_t object_dev;  /* [d] st_dev to report */
-    uint32_t flags;       /* [d] bit 0: evicted, may still be open somewhere */
+    uint32_t flags;       /* [d] HR_RESIDENT_* */
     uint64_t file_id;     /* [d] */
     uint64_t reserved;
 };
@@ -331,6 +358,7 @@ static inline uint64_t hr_object_ino(uint64_t salt, const char *key_head, size_t
 }
 
 _Static_assert(sizeof(struct hr_answer) == 64, "one cache line an answer");
+_Static_assert(sizeof(struct hr_segment_ask) == 24, "no holes");
 _Static_assert(sizeof(struct hr_slot) == 1088, "17 cache lines a slot");
 _Static_assert(offsetof(struct hr_slots, claims) == 64, "claims start a line");
 _Static_assert(sizeof(struct hr_names) == 192, "sections start at 192");

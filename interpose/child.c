@@ -83,6 +83,18 @@ static size_t copy_bytes(char *const envp[])
     return named ? count * sizeof(char *) + text : 0;
 }
 
+/* Our object without maps serves nothing. */
+static bool names_maps(char *const envp[])
+{
+    static const char name[] = "HEADRACE_MAP=";
+    for (char *const *at = envp; at && *at; at++) {
+        if (strncmp(*at, name, sizeof(name) - 1) == 0 && (*at)[sizeof(name) - 1] != '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
 void hr_child_environment(char **copy, char *const envp[])
 {
     size_t count = 1;
@@ -211,13 +223,15 @@ static bool cwd_is_mapped(char *path, size_t room)
     return hr_cwd_matters() && hr_cwd_read(path, room) > 0 && hr_path_under(path, &map, &root);
 }
 
-long hr_child_judge(int dirfd, const char *path, char *const envp[])
+long hr_child_judge(int dirfd, const char *path, char *const envp[], bool *ret_hooked)
 {
     char cwd[HR_PLACE_MAX];
+    *ret_hooked = true;
     if (HR_LIKELY(!hr_active)) {
         return 0;
     }
     size_t bytes = copy_bytes(envp);
+    *ret_hooked = bytes > 0 && names_maps(envp);
     if (bytes == 0 && !hr_cwd_matters()) {
         return 0;
     }
@@ -225,6 +239,7 @@ long hr_child_judge(int dirfd, const char *path, char *const envp[])
     if (!why) {
         return 0;
     }
+    *ret_hooked = false;
     if (cwd_is_mapped(cwd, sizeof(cwd))) {
         hr_say(path, " cannot be preloaded (", why, "): it is not started in ", cwd,
                ", which it could not see", NULL);
@@ -235,6 +250,13 @@ long hr_child_judge(int dirfd, const char *path, char *const envp[])
     }
     say_invisible(path, why);
     return why == static_program ? 0 : (long)bytes;
+}
+
+bool hr_child_is_program(int dirfd, const char *path)
+{
+    struct stat stat;
+    return stat_at(dirfd, path, path[0] == '\0' ? AT_EMPTY_PATH : 0, &stat) && S_ISREG(stat.st_mode) &&
+           (stat.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH));
 }
 
 /* ---- PATH

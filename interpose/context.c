@@ -316,6 +316,18 @@ const char *hr_session_dir(const struct hr_session *session)
     return session->live->dir;
 }
 
+int hr_session_file_path(const struct hr_session *session, uint64_t file_id, char *ret_path, size_t room)
+{
+    struct hr_out out;
+    hr_out_init(&out, ret_path, room);
+    hr_out_text(&out, hr_session_dir(session));
+    hr_out_text(&out, "/objects/");
+    hr_out_hex(&out, file_id & 0xff, 2);
+    hr_out_text(&out, "/");
+    hr_out_hex(&out, file_id, 16);
+    return hr_out_done(&out);
+}
+
 void hr_session_say(const struct hr_session *session, uint32_t tree)
 {
     const struct hr_tree *from = &session->control->trees[tree];

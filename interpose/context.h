@@ -37,6 +37,8 @@ bool hr_session_peek(struct hr_session *ret);
 /* cache_dir, terminated, without trailing slash; "" while not known. Valid for ever. */
 const char *hr_cache_dir(void);
 const char *hr_session_dir(const struct hr_session *session);
+/* Path of a cache file: length or -errno. */
+int hr_session_file_path(const struct hr_session *session, uint64_t file_id, char *ret_path, size_t room);
 /* Current view of a tree's index: 0, -ENODATA when none is published yet, -EIO when its files are not as they
  * must. */
 int hr_session_tree(const struct hr_session *session, uint32_t tree, const struct hr_tree_view **ret);

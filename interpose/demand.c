@@ -88,12 +88,12 @@ static int put_request(struct hr_slots *slots, const struct hr_slot *request, co
 }
 
 /* Puts a request where the daemon sees it; waits for a free slot. 0 or as still_worth_waiting. */
-static int post(struct wait *wait, const struct hr_slot *request, const char *path)
+static int post(struct wait *wait, const struct hr_slot *request, const void *payload)
 {
     struct hr_slots *slots = wait->session->slots;
     uint64_t checked_ms = hr_now_ms();
     for (;;) {
-        int put = put_request(slots, request, path);
+        int put = put_request(slots, request, payload);
         if (put == 0) {
             wait->asked_ms = hr_now_ms();
             return 0;
@@ -131,6 +131,11 @@ static void fill_request(struct hr_slot *request, const struct hr_session *sessi
     request->context = session->context;
 }
 
+static bool is_there(uint32_t word)
+{
+    return HR_STATE_KIND(word) == HR_STATE_RESIDENT || HR_STATE_KIND(word) == HR_STATE_FACE;
+}
+
 int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view *view, uint32_t entry,
                     uint32_t seen)
 {
@@ -144,7 +149,7 @@ int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view 
     int error = post(&wait, &request, "");
     while (!error) {
         uint32_t now = atomic_load_explicit(word, memory_order_acquire);
-        if (now != seen && HR_STATE_KIND(now) == HR_STATE_RESIDENT) {
+        if (now != seen && is_there(now)) {
             return 0;
         }
         if (now != seen && HR_STATE_KIND(now) == HR_STATE_FAILED) {
@@ -162,7 +167,7 @@ int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view 
             atomic_load_explicit(&view->states->retired, memory_order_acquire)) {
             return -EAGAIN;
         }
-        if (HR_STATE_KIND(seen) == HR_STATE_RESIDENT) {
+        if (is_there(seen)) {
             return 0; /* the daemon stands by it: try the file again */
         }
         error = still_worth_waiting(&wait);
@@ -183,11 +188,11 @@ static uint32_t take_ticket(struct hr_slots *slots)
 }
 
 /* Waits for one ticket's answer. 1: it was overwritten before we saw it. */
-static int await_answer(struct wait *wait, const struct hr_slot *request, const char *path,
+static int await_answer(struct wait *wait, const struct hr_slot *request, const void *payload,
                         struct hr_answer *ret)
 {
     const struct hr_answer *answer = &wait->session->control->answers[request->ticket % HR_ANSWERS];
-    int error = post(wait, request, path);
+    int error = post(wait, request, payload);
     while (!error) {
         uint32_t word = atomic_load_explicit(&answer->word, memory_order_acquire);
         if (word == request->ticket) {
@@ -203,40 +208,80 @@ static int await_answer(struct wait *wait, const struct hr_slot *request, const 
         }
         error = still_worth_waiting(wait);
         if (!error && hr_now_ms() - wait->asked_ms >= ASK_AGAIN_MS) {
-            error = post(wait, request, path);
+            error = post(wait, request, payload);
         }
     }
     return error;
+}
+
+/* Asks until there is an answer: 0 with *ret, or what the wait ended with. */
+static int ask(const struct hr_session *session, struct hr_slot *request, const void *payload,
+               struct hr_answer *ret)
+{
+    struct hr_answer answer;
+    struct wait wait = {.session = session, .start_ms = hr_now_ms()};
+    for (unsigned i = 0; i < OVERWRITTEN_TRIES; i++) {
+        request->ticket = take_ticket(session->slots);
+        int error = await_answer(&wait, request, payload, &answer);
+        if (error == 0) {
+            *ret = answer;
+        }
+        if (error <= 0) {
+            return error;
+        }
+    }
+    return -EIO;
 }
 
 int hr_demand_ask(const struct hr_session *session, enum hr_op op, uint32_t tree, uint64_t map_hash,
                   const char *path, uint32_t path_len, struct hr_answer *ret)
 {
     struct hr_slot request;
-    struct hr_answer answer;
-    struct wait wait = {.session = session, .start_ms = hr_now_ms()};
     if (path_len > HR_KEY_MAX) {
         return -ENAMETOOLONG;
     }
     fill_request(&request, session, op, tree);
     request.map_hash = map_hash;
     request.path_len = path_len;
-    for (unsigned i = 0; i < OVERWRITTEN_TRIES; i++) {
-        request.ticket = take_ticket(session->slots);
-        int error = await_answer(&wait, &request, path, &answer);
-        if (error == 0) {
-            /* A missing name is an answer; anything else has a story. */
-            if (answer.error && answer.error != -ENOENT && answer.error != -ENOTDIR) {
-                hr_session_say(session, tree);
-            }
-            *ret = answer;
-            return 0;
-        }
-        if (error < 0) {
-            return error;
+    int error = ask(session, &request, path, ret);
+    /* A missing name is an answer; anything else has a story. */
+    if (!error && ret->error && ret->error != -ENOENT && ret->error != -ENOTDIR) {
+        hr_session_say(session, tree);
+    }
+    return error;
+}
+
+/* A face does not tell its tree: what nobody has said yet of the trees of this process's maps. */
+static void say_all(const struct hr_session *session)
+{
+    for (uint32_t map = 0; map < session->maps->map_count && map < HR_CONTEXT_MAPS_MAX; map++) {
+        if (session->maps->tree[map] < HR_TREES_MAX) {
+            hr_session_say(session, session->maps->tree[map]);
         }
     }
-    return -EIO;
+}
+
+int hr_demand_segment(const struct hr_session *session, enum hr_op op, const struct hr_segment_ask *wanted,
+                      struct hr_answer *ret)
+{
+    struct hr_slot request;
+    fill_request(&request, session, op, 0);
+    request.path_len = sizeof(*wanted);
+    int error = ask(session, &request, wanted, ret);
+    if (!error && ret->error) {
+        say_all(session);
+        error = ret->error < 0 ? ret->error : -EIO;
+    }
+    return error;
+}
+
+void hr_demand_hint(const struct hr_session *session, const struct hr_segment_ask *wanted)
+{
+    struct hr_slot request;
+    fill_request(&request, session, HR_OP_SEGMENT, 0);
+    request.ticket = take_ticket(session->slots);
+    request.path_len = sizeof(*wanted);
+    (void)put_request(session->slots, &request, wanted);
 }
 
 void hr_demand_announce_batch(const struct hr_session *session, uint64_t stream, uint32_t batch,

@@ -13,13 +13,20 @@
  *   -EIO     no daemon can be had (a line on stderr said why). */
 
 /* Wants `entry`, whose state word the caller read as `seen` and could not use, and waits until the word is
- * another one. 0: RESIDENT when last looked (after a slice even with the same word: the file may be back); or
- * -errno from its state (said on stderr once). */
+ * another one. 0: RESIDENT or FACE when last looked (after a slice even with the same word: the file may be
+ * back); or -errno from its state (said on stderr once). */
 int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view *view, uint32_t entry,
                     uint32_t seen);
 /* A request that is answered in the ring. 0 with *ret filled (ret->error may still be set). */
 int hr_demand_ask(const struct hr_session *session, enum hr_op op, uint32_t tree, uint64_t map_hash,
                   const char *path, uint32_t path_len, struct hr_answer *ret);
+
+/* HR_OP_SEGMENT or HR_OP_WHOLE: 0 with *ret a file that is, or was a moment ago, in the cache and holds
+ * ask->offset; the daemon's error, said on stderr once; or one of the above. */
+int hr_demand_segment(const struct hr_session *session, enum hr_op op, const struct hr_segment_ask *ask,
+                      struct hr_answer *ret);
+/* The same request for its effect alone: never waits, and is left out when no slot is free. */
+void hr_demand_hint(const struct hr_session *session, const struct hr_segment_ask *ask);
 
 /* ---- Parts of the above, for their tests ---- */
 

@@ -19,4 +19,17 @@ static inline bool hr_door(int dirfd, const char **path, struct hr_place *ret_pl
     return false;
 }
 
+/* Is the descriptor itself one of ours: a cache file, a face or a stand-in directory? One fstat. */
+bool hr_door_fd_looked(int fd);
+static inline bool hr_door_fd(int fd)
+{
+    return __builtin_expect(hr_active, 0) && hr_door_fd_looked(fd);
+}
+
+/* The *at calls that take a descriptor alone: a NULL path, or an empty one with AT_EMPTY_PATH. */
+static inline bool hr_door_means_fd(const char *path, int flags)
+{
+    return !path || ((flags & AT_EMPTY_PATH) && path[0] == '\0');
+}
+
 #endif

@@ -31,8 +31,9 @@ static bool read_record(const struct hr_resident *record, uint64_t ino, struct h
     return false;
 }
 
-bool hr_identity_lookup(const struct hr_residents *table, uint64_t ino, uint64_t size, uint32_t nonce,
-                        struct hr_identity *ret)
+/* is_face: the record is a face's, whose size says nothing of its file's. */
+static bool lookup(const struct hr_residents *table, uint64_t ino, bool is_face, uint64_t size,
+                   uint32_t nonce, struct hr_identity *ret)
 {
     struct hr_resident copy;
     uint64_t at = hr_ino_slot(ino, table->capacity);
@@ -46,13 +47,29 @@ bool hr_identity_lookup(const struct hr_residents *table, uint64_t ino, uint64_t
             return false;
         }
         /* An inode may be there twice: evicted but open somewhere, and given again to a new file. */
-        if (found == ino && read_record(record, ino, &copy) && copy.size == size && copy.nonce == nonce) {
-            *ret = (struct hr_identity){
-                .ino = copy.object_ino, .dev = copy.object_dev, .size = copy.size, .mtime_ns = copy.mtime_ns};
+        if (found == ino && read_record(record, ino, &copy) && copy.nonce == nonce &&
+            (copy.flags & HR_RESIDENT_FACE ? is_face : !is_face && copy.size == size)) {
+            *ret = (struct hr_identity){.ino = copy.object_ino,
+                                        .dev = copy.object_dev,
+                                        .size = copy.size,
+                                        .mtime_ns = copy.mtime_ns,
+                                        .file_id = copy.file_id};
             return true;
         }
     }
     return false;
+}
+
+bool hr_identity_lookup(const struct hr_residents *table, uint64_t ino, uint64_t size, uint32_t nonce,
+                        struct hr_identity *ret)
+{
+    return lookup(table, ino, false, size, nonce, ret);
+}
+
+bool hr_identity_lookup_face(const struct hr_residents *table, uint64_t ino, uint32_t nonce,
+                             struct hr_identity *ret)
+{
+    return lookup(table, ino, true, 0, nonce, ret);
 }
 
 /* Does the kernel's name of this descriptor look like cache_dir/objects/XX/ID? Asked once in a process that
@@ -81,26 +98,60 @@ static bool named_like_ours(int fd)
            memcmp(digits - 3, digits + ID_DIGITS - 2, 2) == 0 && hr_hex_parse(digits, ID_DIGITS, &id);
 }
 
+/* Of the form of a cache file: which of the two modes, or 0. */
+static unsigned form_of(const struct stat *stat)
+{
+    unsigned mode = stat->st_mode & 07777;
+    bool form = S_ISREG(stat->st_mode) && stat->st_nlink <= 1 && stat->st_uid == (uid_t)getauxval(AT_EUID) &&
+                (mode == HR_CACHE_FILE_MODE || (mode == HR_FACE_FILE_MODE && stat->st_size == 0));
+    return form ? mode : 0;
+}
+
+/* fd: -1 when there is none. */
 static bool find_identity(int fd, const struct stat *stat, struct hr_identity *ret)
 {
     struct hr_session session;
-    if (!S_ISREG(stat->st_mode) || (stat->st_mode & 07777) != HR_CACHE_FILE_MODE || stat->st_nlink > 1 ||
-        stat->st_uid != (uid_t)getauxval(AT_EUID)) {
+    unsigned mode = form_of(stat);
+    if (!mode) {
         return false;
     }
     bool known = hr_session_peek(&session);
     if (known && stat->st_dev != session.control->cache_dev) {
         return false;
     }
-    if (!known || atomic_load_explicit(&session.control->retired, memory_order_acquire)) {
-        if ((!known && !named_like_ours(fd)) || hr_session_get(&session) < 0 ||
-            stat->st_dev != session.control->cache_dev) {
-            return false;
-        }
+    if (!known && ((fd >= 0 && !named_like_ours(fd)) || hr_session_get(&session) < 0 ||
+                   stat->st_dev != session.control->cache_dev)) {
+        return false;
+    }
+    /* Without a new daemon the records of the old one are still true. */
+    if (known && atomic_load_explicit(&session.control->retired, memory_order_acquire) &&
+        hr_session_get(&session) == 0 && stat->st_dev != session.control->cache_dev) {
+        return false;
     }
     const struct hr_residents *table = hr_session_residents();
-    return table && hr_identity_lookup(table, stat->st_ino, (uint64_t)stat->st_size,
-                                       (uint32_t)stat->st_mtim.tv_nsec, ret);
+    uint32_t nonce = (uint32_t)stat->st_mtim.tv_nsec;
+    return table &&
+           lookup(table, stat->st_ino, mode == HR_FACE_FILE_MODE, (uint64_t)stat->st_size, nonce, ret);
+}
+
+enum hr_face_look hr_identity_face(int fd, const struct stat *stat, struct hr_identity *ret)
+{
+    if (form_of(stat) != HR_FACE_FILE_MODE) {
+        return HR_FACE_NOT;
+    }
+    if (find_identity(fd, stat, ret)) {
+        return HR_FACE_FOUND;
+    }
+    return named_like_ours(fd) ? HR_FACE_LOST : HR_FACE_NOT;
+}
+
+static struct hr_object object_of(const struct hr_identity *identity)
+{
+    return (struct hr_object){.kind = HR_KIND_FILE,
+                              .size = identity->size,
+                              .mtime_ns = identity->mtime_ns,
+                              .ino = identity->ino,
+                              .dev = identity->dev};
 }
 
 /* What a descriptor stands for; false: the kernel's answer stands. */
@@ -114,11 +165,7 @@ static bool find_object(int fd, const struct stat *stat, struct hr_object *ret)
     if (!find_identity(fd, stat, &identity)) {
         return false;
     }
-    *ret = (struct hr_object){.kind = HR_KIND_FILE,
-                              .size = identity.size,
-                              .mtime_ns = identity.mtime_ns,
-                              .ino = identity.ino,
-                              .dev = identity.dev};
+    *ret = object_of(&identity);
     return true;
 }
 
@@ -126,6 +173,15 @@ void hr_identity_stat(int fd, struct stat *stat)
 {
     struct hr_object object;
     if (find_object(fd, stat, &object)) {
+        hr_view_stat(&object, stat);
+    }
+}
+
+void hr_identity_stat_path(struct stat *stat)
+{
+    struct hr_identity identity;
+    if (form_of(stat) == HR_FACE_FILE_MODE && find_identity(-1, stat, &identity)) {
+        struct hr_object object = object_of(&identity);
         hr_view_stat(&object, stat);
     }
 }
@@ -158,11 +214,7 @@ bool hr_identity_fd(int fd, struct stat *ret)
     if (HR_SYS2(SYS_fstat, fd, &stat) < 0 || !find_identity(fd, &stat, &identity)) {
         return false;
     }
-    struct hr_object object = {.kind = HR_KIND_FILE,
-                               .size = identity.size,
-                               .mtime_ns = identity.mtime_ns,
-                               .ino = identity.ino,
-                               .dev = identity.dev};
+    struct hr_object object = object_of(&identity);
     hr_view_stat(&object, ret);
     return true;
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include "interpose/cwd.h"
+#include "interpose/face.h"
 #include "interpose/standin.h"
 #include "interpose/inner.h"
 
@@ -42,7 +43,9 @@ static int base_of(int dirfd, char *out, size_t room, bool *ret_inside)
         return (int)place.len;
     }
     if (out[0] != '/' || !hr_path_above(out, (size_t)len)) {
-        hr_standin_unmark(dirfd);
+        if (!hr_face_maybe(dirfd)) {
+            hr_standin_unmark(dirfd);
+        }
         return -ENOENT;
     }
     return len;

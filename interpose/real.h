@@ -4,15 +4,22 @@
 #define HR_REAL_H
 
 #include <stdbool.h>
+#include <aio.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fts.h>
 #include <ftw.h>
 #include <glob.h>
+#include <nl_types.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>

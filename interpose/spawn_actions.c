@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "interpose/cwd.h"
+#include "interpose/face.h"
 #include "interpose/path.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
@@ -184,6 +185,7 @@ struct rewrite {
     struct slot *slots;
     int count;
     int first_fd;  /* ours are above all that the actions name */
+    bool hooked;   /* the child can read faces */
     bool by_pid;   /* a closefrom may have closed ours in the child */
     bool anything; /* something was rewritten */
 };
@@ -222,12 +224,19 @@ static int rewrite_open(struct rewrite *rewrite, int at, const struct hr_place *
     if (fd < 0) {
         return fd;
     }
-    int error = hr_view_find(place, &object);
-    bool dir = !error && object.kind == HR_KIND_DIR;
+    bool left = rewrite->hooked && action->of.open.fd != STDIN_FILENO;
+    int error = left ? 0 : hr_face_materialise_if(fd);
+    if (error) {
+        hr_standin_unmark(fd);
+        HR_SYS1(SYS_close, fd);
+        return error;
+    }
+    bool face = hr_face_maybe(fd);
+    bool dir = hr_view_find(place, &object) == 0 && object.kind == HR_KIND_DIR;
     error = name_fd(rewrite, at, fd);
     action->of.open.path = rewrite->slots[at].path;
-    action->of.open.flags =
-        dir ? O_PATH | O_DIRECTORY | (flags & O_CLOEXEC) : O_RDONLY | (flags & KEPT_FLAGS);
+    action->of.open.flags = dir ? O_PATH | O_DIRECTORY | (flags & O_CLOEXEC)
+                                : (face ? O_WRONLY : O_RDONLY) | (flags & KEPT_FLAGS);
     return error;
 }
 
@@ -272,6 +281,13 @@ static int rewrite_one(struct rewrite *rewrite, int at, struct stand *stand)
     return error;
 }
 
+/* What becomes the child's under another number, close-on-exec or not. */
+static int rewrite_dup(const struct rewrite *rewrite, int at)
+{
+    bool left = rewrite->hooked && rewrite->list[at].of.dup2.to != STDIN_FILENO;
+    return left ? 0 : hr_face_materialise_if(rewrite->list[at].of.dup2.fd);
+}
+
 static int rewrite_all(struct rewrite *rewrite, bool *ret_cwd_is_mapped)
 {
     struct stand stand = {0};
@@ -284,6 +300,9 @@ static int rewrite_all(struct rewrite *rewrite, bool *ret_cwd_is_mapped)
             break;
         case TAG_FCHDIR:
             move_to_fd(&stand, rewrite->list, i);
+            break;
+        case TAG_DUP2:
+            error = rewrite_dup(rewrite, i);
             break;
         case TAG_CLOSEFROM:
             rewrite->by_pid = true;
@@ -304,7 +323,7 @@ static bool worth_a_look(const struct action *list, int count)
 {
     for (int i = 0; i < count; i++) {
         int tag = list[i].tag;
-        if (tag == TAG_CHDIR || tag == TAG_FCHDIR ||
+        if (tag == TAG_CHDIR || tag == TAG_FCHDIR || (tag == TAG_DUP2 && hr_face_maybe(list[i].of.dup2.fd)) ||
             (tag == TAG_OPEN && hr_path_maybe(AT_FDCWD, list[i].of.open.path))) {
             return true;
         }
@@ -323,7 +342,8 @@ static int highest_fd(const struct action *list, int count)
     return highest;
 }
 
-static HR_NOINLINE int begin(const posix_spawn_file_actions_t *actions, struct hr_spawn_actions *ret)
+static HR_NOINLINE int begin(const posix_spawn_file_actions_t *actions, bool hooked,
+                             struct hr_spawn_actions *ret)
 {
     int count = actions->__used;
     size_t list_bytes = (size_t)count * sizeof(struct action);
@@ -335,6 +355,7 @@ static HR_NOINLINE int begin(const posix_spawn_file_actions_t *actions, struct h
     struct rewrite rewrite = {.list = (struct action *)pages,
                               .slots = (struct slot *)((char *)pages + list_bytes),
                               .count = count,
+                              .hooked = hooked,
                               .first_fd = highest_fd(actions_of(actions), count) + 1};
     memcpy(rewrite.list, actions_of(actions), list_bytes);
     for (int i = 0; i < count; i++) {
@@ -353,7 +374,8 @@ static HR_NOINLINE int begin(const posix_spawn_file_actions_t *actions, struct h
     return 0;
 }
 
-int hr_spawn_actions_begin(const posix_spawn_file_actions_t *actions, struct hr_spawn_actions *ret)
+int hr_spawn_actions_begin(const posix_spawn_file_actions_t *actions, bool hooked,
+                           struct hr_spawn_actions *ret)
 {
     ret->use = actions;
     ret->cwd_is_mapped = false;
@@ -363,7 +385,7 @@ int hr_spawn_actions_begin(const posix_spawn_file_actions_t *actions, struct hr_
     }
     int saved = errno;
     bool look = layout_fits() && worth_a_look(actions_of(actions), actions->__used);
-    int error = look ? begin(actions, ret) : 0;
+    int error = look ? begin(actions, hooked, ret) : 0;
     errno = saved;
     return error;
 }

@@ -19,8 +19,11 @@ struct hr_spawn_actions {
     size_t bytes;
 };
 
-/* 0, or the negative errno with which posix_spawn fails (nothing to finish then). actions may be NULL. */
-int hr_spawn_actions_begin(const posix_spawn_file_actions_t *actions, struct hr_spawn_actions *ret);
+/* 0, or the negative errno with which posix_spawn fails (nothing to finish then). actions may be NULL.
+ * hooked: the child can read faces (child.h); else it gets plain files, and a face of ours that an action
+ * hands on becomes one here. */
+int hr_spawn_actions_begin(const posix_spawn_file_actions_t *actions, bool hooked,
+                           struct hr_spawn_actions *ret);
 /* After the real call. */
 void hr_spawn_actions_end(struct hr_spawn_actions *actions);
 

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "interpose/context.h"
+#include "interpose/face.h"
 #include "interpose/getdents.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
@@ -12,7 +13,7 @@
 #define INHERITED_MAX 256 /* DESIGN: descriptors looked at by the constructor */
 #define MAP_HASH_DIGITS 16
 
-_Atomic uint8_t hr_standin_marks[HR_STANDIN_MARKS];
+_Alignas(uint64_t) _Atomic uint8_t hr_standin_marks[HR_STANDIN_MARKS];
 
 static void set_mark(int fd, uint8_t value)
 {
@@ -24,6 +25,11 @@ static void set_mark(int fd, uint8_t value)
 void hr_standin_mark(int fd)
 {
     set_mark(fd, 1);
+}
+
+void hr_standin_mark_face(int fd)
+{
+    set_mark(fd, HR_MARK_FACE);
 }
 
 void hr_standin_mark_above(int fd)
@@ -44,13 +50,58 @@ void hr_standin_unmark(int fd)
     }
 }
 
+void hr_standin_unmark_range(unsigned first, unsigned last)
+{
+    /* Eight at a time: nearly all are zero. */
+    typedef uint64_t __attribute__((may_alias)) word;
+    unsigned end = last < HR_STANDIN_MARKS ? last + 1 : HR_STANDIN_MARKS;
+    for (unsigned fd = first; fd < end;) {
+        if (fd % sizeof(word) == 0 && end - fd >= sizeof(word) &&
+            *(const volatile word *)(const void *)&hr_standin_marks[fd] == 0) {
+            fd += sizeof(word);
+        } else {
+            hr_standin_unmark((int)fd++);
+        }
+    }
+}
+
+/* In a vfork child the table is the parent's, whose descriptor `to` may be another one: it keeps its mark. */
+static bool keeps_mark(int to)
+{
+    return to < HR_STANDIN_MARKS && atomic_load_explicit(&hr_standin_marks[to], memory_order_relaxed) != 0 &&
+           hr_pid_is_borrowed();
+}
+
+void hr_standin_mark_arrived(int fd, int flags)
+{
+    if (flags & O_PATH) {
+        hr_standin_mark(fd);
+    } else if ((flags & O_ACCMODE) == O_WRONLY && !(flags & O_APPEND)) {
+        hr_standin_mark_face(fd);
+    } else {
+        hr_standin_unmark(fd);
+        return;
+    }
+    /* Where output goes is no reason to look at every path. */
+    if (fd != STDOUT_FILENO && fd != STDERR_FILENO) {
+        atomic_store_explicit(&hr_faces_seen, true, memory_order_relaxed);
+    }
+}
+
 void hr_standin_copy(int from, int to)
 {
-    if (from < HR_STANDIN_MARKS && hr_standin_maybe(from)) {
-        hr_getdents_share(from);
-        set_mark(to, atomic_load_explicit(&hr_standin_marks[from], memory_order_relaxed));
-    } else {
+    if (from >= HR_STANDIN_MARKS) {
+        long flags = HR_SYS3(SYS_fcntl, to, F_GETFL, 0);
+        hr_standin_mark_arrived(to, flags < 0 ? 0 : (int)flags);
+    } else if (!hr_standin_maybe(from)) {
         hr_standin_unmark(to);
+    } else if (!keeps_mark(to)) {
+        uint8_t mark = atomic_load_explicit(&hr_standin_marks[from], memory_order_relaxed);
+        if (mark != HR_MARK_FACE) {
+            hr_getdents_share(from);
+            mark = atomic_load_explicit(&hr_standin_marks[from], memory_order_relaxed);
+        }
+        set_mark(to, mark);
     }
 }
 
@@ -89,8 +140,8 @@ static void adopt_listed(int dir)
                 continue;
             }
             long flags = HR_SYS3(SYS_fcntl, fd, F_GETFL, 0);
-            if (flags >= 0 && (flags & O_PATH)) {
-                hr_standin_mark(fd);
+            if (flags >= 0) {
+                hr_standin_mark_arrived(fd, (int)flags);
             }
         }
     }

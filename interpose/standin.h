@@ -12,7 +12,9 @@
 
 #include "interpose/path.h"
 
-/* A byte a descriptor number: 0 is "certainly not". Numbers beyond the table always look. */
+/* A byte a descriptor number: 0 is "certainly not"; HR_MARK_FACE: maybe a face (face.h), not a directory;
+ * below it: maybe a stand-in (1, or its cursor's number). Numbers beyond the table always look. */
+#define HR_MARK_FACE 0xff
 #define HR_STANDIN_MARKS 65536 /* untouched pages cost nothing */
 extern _Atomic uint8_t hr_standin_marks[HR_STANDIN_MARKS];
 static inline bool hr_standin_maybe(int fd)
@@ -21,9 +23,14 @@ static inline bool hr_standin_maybe(int fd)
                        atomic_load_explicit(&hr_standin_marks[fd], memory_order_relaxed) != 0);
 }
 void hr_standin_mark(int fd);
-void hr_standin_unmark(int fd);         /* no-op in a vfork child */
-void hr_standin_copy(int from, int to); /* after dup, dup2, dup3, F_DUPFD */
-void hr_standin_adopt_inherited(void);  /* constructor: descriptors 0..255 */
+void hr_standin_mark_face(int fd);
+/* A descriptor that came from elsewhere (inherited, SCM_RIGHTS), by its F_GETFL: marked as what it could be,
+ * or unmarked. */
+void hr_standin_mark_arrived(int fd, int flags);
+void hr_standin_unmark(int fd);                              /* no-op in a vfork child */
+void hr_standin_copy(int from, int to);                      /* after dup, dup2, dup3, F_DUPFD */
+void hr_standin_unmark_range(unsigned first, unsigned last); /* the same, of all of them */
+void hr_standin_adopt_inherited(void);                       /* constructor: descriptors 0..255 */
 
 /* A directory on the way to a map ("/mnt" of "/mnt/data"): a relative path from it may be ours too. */
 void hr_standin_mark_above(int fd);

@@ -108,6 +108,7 @@ static int find_asked(const struct hr_session *session, const struct hr_place *p
     }
     fill(ret, place, tree, answer.kind, answer.size, answer.mtime_ns);
     *ret_file_id = answer.file_id;
+    ret->face = (answer.flags & HR_ANSWER_FACE) != 0;
     return check_kind(place, ret);
 }
 

@@ -21,6 +21,7 @@ struct hr_object {
     int64_t mtime_ns;
     uint64_t ino;
     uint32_t dev;
+    bool face; /* the daemon answered an OPEN, with a face */
     /* Known from an index: its view (NULL when the daemon answered) and entry. */
     const struct hr_tree_view *tree;
     uint32_t entry;

@@ -4,38 +4,49 @@
 #include <stdatomic.h>
 
 #include "interpose/demand.h"
+#include "interpose/face.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
 #include "interpose/view_parts.h"
 #include "interpose/inner.h"
 
-/* Flags of the caller that make sense on a cache file. O_DIRECT would fail on tmpfs, and the pages are warm
- * anyway. */
-#define KEPT_FLAGS (O_CLOEXEC | O_NONBLOCK | O_NOATIME | O_NOCTTY | O_PATH | O_ASYNC | O_SYNC | O_APPEND)
+/* Flags of the caller that make sense on a cache file. O_DIRECT itself would fail on tmpfs, and the pages are
+ * warm anyway; it decides what is opened. */
+#define KEPT_FLAGS                                                                                           \
+    (O_CLOEXEC | O_NONBLOCK | O_NOATIME | O_NOCTTY | O_PATH | O_ASYNC | O_SYNC | O_APPEND | O_DIRECT)
 
 /* ---- cache files
  * ------------------------------------------------------------------------------------------------ */
 
-static int cache_path(const struct hr_session *session, uint64_t file_id, char *ret_path, size_t room)
+/* A whole object instead of its face: for reads that no hook sees. path receives its name. */
+static int open_whole(int face_fd, int flags, char *path, size_t room)
 {
-    struct hr_out out;
-    hr_out_init(&out, ret_path, room);
-    hr_out_text(&out, hr_session_dir(session));
-    hr_out_text(&out, "/objects/");
-    hr_out_hex(&out, file_id & 0xff, 2);
-    hr_out_text(&out, "/");
-    hr_out_hex(&out, file_id, 16);
-    return hr_out_done(&out);
+    struct hr_face face;
+    bool found = hr_face_of(face_fd, &face);
+    hr_standin_unmark(face_fd);
+    HR_SYS1(SYS_close, face_fd);
+    return found ? hr_face_open_whole_named(&face, flags & O_CLOEXEC, path, room) : -ENOENT;
 }
 
-static int open_cached(const struct hr_session *session, uint64_t file_id, int flags, char *path, size_t room)
+static bool wants_whole(int flags)
 {
-    int len = cache_path(session, file_id, path, room);
+    return !(flags & O_PATH) && ((flags & O_DIRECT) || hr_face_wants_whole());
+}
+
+/* flags: O_DIRECT asks for a plain file, which a whole object's is without it. */
+static int open_cached(const struct hr_session *session, uint64_t file_id, bool face, int flags, char *path,
+                       size_t room)
+{
+    if (face) {
+        int fd = hr_face_open(session, file_id, flags);
+        return fd >= 0 && wants_whole(flags) ? open_whole(fd, flags, path, room) : fd;
+    }
+    int len = hr_session_file_path(session, file_id, path, room);
     if (len < 0) {
         return len;
     }
-    return (int)HR_SYS4(SYS_openat, AT_FDCWD, path, flags, 0);
+    return (int)HR_SYS4(SYS_openat, AT_FDCWD, path, flags & ~O_DIRECT, 0);
 }
 
 /* Two stores: which object was opened when. Hints for the daemon, never trusted. */
@@ -55,9 +66,10 @@ static int open_entry(const struct hr_session *session, const struct hr_tree_vie
     const struct hr_state *state = &view->states->states[entry];
     for (unsigned i = 0; i < HR_VIEW_TRIES; i++) {
         uint32_t word = atomic_load_explicit(&state->word, memory_order_acquire);
-        if (HR_LIKELY(HR_STATE_KIND(word) == HR_STATE_RESIDENT)) {
+        bool face = HR_STATE_KIND(word) == HR_STATE_FACE;
+        if (HR_LIKELY(face || HR_STATE_KIND(word) == HR_STATE_RESIDENT)) {
             uint64_t file_id = atomic_load_explicit(&state->file_id, memory_order_acquire);
-            int fd = open_cached(session, file_id, flags, path, room);
+            int fd = open_cached(session, file_id, face, flags, path, room);
             if (HR_LIKELY(fd >= 0)) {
                 note_use(session, view, entry);
                 return fd;
@@ -84,7 +96,7 @@ static int open_object(const struct hr_session *session, const struct hr_object 
     if (object->tree) {
         return open_entry(session, object->tree, object->entry, flags, path, room);
     }
-    int fd = open_cached(session, file_id, flags, path, room);
+    int fd = open_cached(session, file_id, object->face, flags, path, room);
     return fd == -ENOENT ? -EAGAIN : fd; /* evicted since the answer: ask again */
 }
 
@@ -276,7 +288,7 @@ int hr_view_cache_path(const struct hr_place *place, char *ret_path, size_t room
     if (object.kind == HR_KIND_DIR) {
         return -EISDIR;
     }
-    fd = open_at(place, O_RDONLY | O_CLOEXEC, ret_path, room);
+    fd = open_at(place, O_RDONLY | O_CLOEXEC | O_DIRECT, ret_path, room);
     if (fd < 0) {
         return fd;
     }

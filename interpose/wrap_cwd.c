@@ -45,6 +45,26 @@ int fchdir(int fd)
     return result;
 }
 
+/* Goes to the root inside libc, in a child that goes on with our memory. */
+int daemon(int stay, int keep_open)
+{
+    int result = HR_REAL(daemon)(stay, keep_open);
+    if (HR_UNLIKELY(hr_active) && result == 0 && !stay) {
+        hr_cwd_changed();
+    }
+    return result;
+}
+
+/* Into a mount namespace: the kernel moves to its root. */
+int setns(int fd, int type)
+{
+    int result = HR_REAL(setns)(fd, type);
+    if (HR_UNLIKELY(hr_active) && result == 0) {
+        hr_cwd_changed();
+    }
+    return result;
+}
+
 /* ---- getcwd
  * ------------------------------------------------------------------------------------------------------ */
 

@@ -4,9 +4,11 @@
 
 #include "interpose/dirstream.h"
 #include "interpose/door.h"
+#include "interpose/face_read.h"
 #include "interpose/getdents.h"
 #include "interpose/shown.h"
 #include "interpose/standin.h"
+#include "interpose/sys.h"
 #include "interpose/inner.h"
 
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64) &&
@@ -180,25 +182,72 @@ ssize_t getdents64(int fd, void *buffer, size_t size)
                                                           : HR_REAL(getdents64)(fd, buffer, size);
 }
 
+/* Before the real one: it takes the position by itself, inside libc. */
+static inline bool takes_entries(int fd)
+{
+    return HR_UNLIKELY(hr_active) && hr_standin_maybe(fd);
+}
+
+ssize_t getdirentries64(int fd, char *buffer, size_t size, off64_t *ret_base)
+{
+    if (!takes_entries(fd)) {
+        return HR_REAL(getdirentries64)(fd, buffer, size, ret_base);
+    }
+    off64_t base = lseek64(fd, 0, SEEK_CUR);
+    ssize_t got = base < 0 ? -1 : getdents64(fd, buffer, size);
+    if (got > 0) {
+        *ret_base = base;
+    }
+    return got;
+}
+
+ssize_t getdirentries(int fd, char *buffer, size_t size, off_t *ret_base)
+{
+    return takes_entries(fd) ? getdirentries64(fd, buffer, size, (off64_t *)ret_base)
+                             : HR_REAL(getdirentries)(fd, buffer, size, ret_base);
+}
+
 typedef off_t (*lseek_fn)(int, off_t, int);
 
 static HR_NOINLINE off_t lseek_maybe(lseek_fn real, int fd, off_t offset, int whence)
 {
     struct hr_place place;
-    return hr_path_of_fd(fd, &place) ? hr_edge(hr_getdents_seek(fd, &place, offset, whence))
-                                     : real(fd, offset, whence);
+    struct hr_face face;
+    if (hr_face_maybe(fd) && hr_face_of(fd, &face)) {
+        return hr_edge(hr_face_seek(fd, &face, offset, whence));
+    }
+    if (hr_path_of_fd(fd, &place)) {
+        return hr_edge(hr_getdents_seek(fd, &place, offset, whence));
+    }
+    return real ? real(fd, offset, whence) : hr_edge(HR_SYS3(SYS_lseek, fd, offset, whence));
+}
+
+static inline off_t lseek_any(lseek_fn real, int fd, off_t offset, int whence)
+{
+    return (HR_UNLIKELY(hr_active) && HR_UNLIKELY(hr_standin_maybe(fd))) || HR_UNLIKELY(!real)
+               ? lseek_maybe(real, fd, offset, whence)
+               : real(fd, offset, whence);
 }
 
 off_t lseek(int fd, off_t offset, int whence)
 {
-    return HR_UNLIKELY(hr_active) && hr_standin_maybe(fd) ? lseek_maybe(HR_REAL(lseek), fd, offset, whence)
-                                                          : HR_REAL(lseek)(fd, offset, whence);
+    return lseek_any(HR_REAL(lseek), fd, offset, whence);
 }
 
 off64_t lseek64(int fd, off64_t offset, int whence)
 {
-    return HR_UNLIKELY(hr_active) && hr_standin_maybe(fd) ? lseek_maybe(HR_REAL(lseek64), fd, offset, whence)
-                                                          : HR_REAL(lseek64)(fd, offset, whence);
+    return lseek_any(HR_REAL(lseek64), fd, offset, whence);
+}
+
+off_t __lseek(int fd, off_t offset, int whence)
+{
+    return lseek_any(HR_REAL(__lseek), fd, offset, whence);
+}
+
+/* An old name that new programs cannot link to: there may be no real one. */
+off64_t llseek(int fd, off64_t offset, int whence)
+{
+    return lseek_any(HR_REAL(llseek), fd, offset, whence);
 }
 
 /* ---- scandir

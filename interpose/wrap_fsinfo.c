@@ -119,6 +119,13 @@ int statfs(const char *path, struct statfs *ret)
                                             : HR_REAL(statfs)(path, ret);
 }
 
+int __statfs(const char *path, struct statfs *ret)
+{
+    struct hr_place place;
+    return hr_door(AT_FDCWD, &path, &place) ? answer_statfs(&place, (struct statfs64 *)ret)
+                                            : HR_REAL(__statfs)(path, ret);
+}
+
 int statfs64(const char *path, struct statfs64 *ret)
 {
     struct hr_place place;

@@ -1,4 +1,4 @@
-/* dlopen, dlmopen, dlsym. What the real ones find depends on who calls (RPATH and $ORIGIN of dlopen,
+/* dlopen, dlmopen, dlsym, dlvsym. What the real ones find depends on who calls (RPATH and $ORIGIN of dlopen,
  * RTLD_NEXT of dlsym), so they are reached by a jump: the return address stays the caller's. dlopen of a
  * mapped path    is a call with the cache file's name: a path with a slash needs nobody's RPATH. Libraries
  *                              that it wants by $ORIGIN are not found beside it; LD_LIBRARY_PATH does not
@@ -24,21 +24,25 @@ _Static_assert(RTLD_DEEPBIND == 8, "the code below has it");
 typedef void *(*dlopen_fn)(const char *, int);
 typedef void *(*dlmopen_fn)(Lmid_t, const char *, int);
 typedef void *(*dlsym_fn)(void *, const char *);
+typedef void *(*dlvsym_fn)(void *, const char *, const char *);
 
 /* Where the code below jumps; NULL until hr_load_resolve ran. */
 #define HIDDEN __attribute__((visibility("hidden")))
 extern _Atomic(dlopen_fn) hr_load_dlopen HIDDEN;
 extern _Atomic(dlmopen_fn) hr_load_dlmopen HIDDEN;
 extern _Atomic(dlsym_fn) hr_load_dlsym HIDDEN;
+extern _Atomic(dlvsym_fn) hr_load_dlvsym HIDDEN;
 _Atomic(dlopen_fn) hr_load_dlopen;
 _Atomic(dlmopen_fn) hr_load_dlmopen;
 _Atomic(dlsym_fn) hr_load_dlsym;
+_Atomic(dlvsym_fn) hr_load_dlvsym;
 
 void hr_load_resolve(void);
 bool hr_load_is_ours(const char *path);
 void *hr_load_mapped(const char *path, int flags);
 void *hr_load_mapped_into(Lmid_t space, const char *path, int flags);
 void *hr_load_symbol(void *handle, const char *name);
+void *hr_load_versioned(void *handle, const char *name, const char *version);
 
 #if defined(__has_feature)
 #define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
@@ -81,6 +85,7 @@ FUNCTION(dlmopen, ASK("    movq %rsi, %rdi\n") "    jne hr_load_mapped_into\n   
          "hr_load_dlmopen");
 /* RTLD_DEFAULT (0) and RTLD_NEXT (-1) find ours by themselves, or on purpose not. */
 FUNCTION(dlsym, "    leaq 1(%rdi), %rax\n    cmpq $1, %rax\n    ja hr_load_symbol\n", "hr_load_dlsym");
+FUNCTION(dlvsym, "    leaq 1(%rdi), %rax\n    cmpq $1, %rax\n    ja hr_load_versioned\n", "hr_load_dlvsym");
 #else
 #define FUNCTION(name, look, jump)                                                                           \
     __asm__(".text\n.p2align 4\n.globl " #name "\n.type " #name ", @function\n" #name ":\n.cfi_startproc\n"  \
@@ -108,6 +113,8 @@ FUNCTION(dlmopen, ASK("    mov x0, x1\n") "    cbz w16, 1f\n    b hr_load_mapped
          "hr_load_dlmopen");
 /* RTLD_DEFAULT (0) and RTLD_NEXT (-1) find ours by themselves, or on purpose not. */
 FUNCTION(dlsym, "    add x16, x0, #1\n    cmp x16, #1\n    b.ls 0f\n    b hr_load_symbol\n", "hr_load_dlsym");
+FUNCTION(dlvsym, "    add x16, x0, #1\n    cmp x16, #1\n    b.ls 0f\n    b hr_load_versioned\n",
+         "hr_load_dlvsym");
 #endif
 
 /* ---- the real ones
@@ -131,6 +138,8 @@ void hr_load_resolve(void)
     atomic_store_explicit(&hr_load_dlopen, (dlopen_fn)real_of((void *)hr_real.dlopen, "dlopen"),
                           memory_order_release);
     atomic_store_explicit(&hr_load_dlmopen, (dlmopen_fn)real_of((void *)hr_real.dlmopen, "dlmopen"),
+                          memory_order_release);
+    atomic_store_explicit(&hr_load_dlvsym, (dlvsym_fn)real_of((void *)hr_real.dlvsym, "dlvsym"),
                           memory_order_release);
     atomic_store_explicit(&hr_load_dlsym, (dlsym_fn)real_of((void *)hr_real.dlsym, "dlsym"),
                           memory_order_release);
@@ -227,10 +236,22 @@ static bool is_called_by_ours(const void *function)
     return false;
 }
 
+static void *ours_instead(void *found, const char *name)
+{
+    void *ours = found && is_called_by_ours(found) ? hr_real_own(name) : NULL;
+    return ours ? ours : found;
+}
+
 void *hr_load_symbol(void *handle, const char *name)
 {
     resolve_once();
-    void *found = atomic_load_explicit(&hr_load_dlsym, memory_order_acquire)(handle, name);
-    void *ours = found && is_called_by_ours(found) ? hr_real_own(name) : NULL;
-    return ours ? ours : found;
+    return ours_instead(atomic_load_explicit(&hr_load_dlsym, memory_order_acquire)(handle, name), name);
+}
+
+/* An older version of a function is another one: only the one that ours calls is replaced. */
+void *hr_load_versioned(void *handle, const char *name, const char *version)
+{
+    resolve_once();
+    return ours_instead(atomic_load_explicit(&hr_load_dlvsym, memory_order_acquire)(handle, name, version),
+                        name);
 }

@@ -2,8 +2,6 @@
  * (ENOENT, ENOTDIR, EEXIST), then EROFS. Every function answers at once; nothing is ever changed. */
 #include "interpose/context.h"
 #include "interpose/door.h"
-#include "interpose/identity.h"
-#include "interpose/standin.h"
 #include "interpose/view.h"
 #include "interpose/inner.h"
 
@@ -100,22 +98,6 @@ static int refuse_truncate(const struct hr_place *place, int64_t length)
     return error < 0 ? error : object.kind == HR_KIND_DIR ? -EISDIR : -EROFS;
 }
 
-/* A descriptor of a stand-in directory or of one of our cache files, whose mode and times carry meaning for
- * us. */
-static bool is_our_fd(int fd)
-{
-    struct hr_place place;
-    struct stat stat;
-    return HR_UNLIKELY(hr_active) &&
-           ((hr_standin_maybe(fd) && hr_path_of_fd(fd, &place)) || hr_identity_fd(fd, &stat));
-}
-
-/* The *at calls that take a descriptor alone: a NULL path, or an empty one with AT_EMPTY_PATH. */
-static bool means_fd(const char *path, int flags)
-{
-    return !path || ((flags & AT_EMPTY_PATH) && path[0] == '\0');
-}
-
 #define REFUSE(answer) (int)hr_edge(answer)
 
 /* ---- remove
@@ -195,6 +177,21 @@ int mknod(const char *path, mode_t mode, dev_t device)
                           : (int)hr_edge(hr_sys(SYS_mknodat, AT_FDCWD, (long)path, mode, (long)device, 0, 0));
 }
 
+/* What those other names are: in programs that were linked against a libc before 2.33. */
+int __xmknod(int version, const char *path, mode_t mode, dev_t *device)
+{
+    struct hr_place place;
+    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(refuse_new(&place))
+                                            : HR_REAL(__xmknod)(version, path, mode, device);
+}
+
+int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device)
+{
+    struct hr_place place;
+    return hr_door(dirfd, &path, &place) ? REFUSE(refuse_new(&place))
+                                         : HR_REAL(__xmknodat)(version, dirfd, path, mode, device);
+}
+
 int mkfifo(const char *path, mode_t mode)
 {
     struct hr_place place;
@@ -265,7 +262,7 @@ int linkat(int from_dirfd, const char *from, int to_dirfd, const char *to, int f
 {
     struct hr_place from_place, to_place;
     int result;
-    if (HR_UNLIKELY(hr_active) && means_fd(from, flags) && is_our_fd(from_dirfd)) {
+    if (hr_door_means_fd(from, flags) && hr_door_fd(from_dirfd)) {
         return REFUSE(-EXDEV);
     }
     return TWO_SIDED(from_dirfd, from, to_dirfd, to, refuse_link, &result)
@@ -305,7 +302,7 @@ int lchmod(const char *path, mode_t mode)
 int fchmodat(int dirfd, const char *path, mode_t mode, int flags)
 {
     struct hr_place place;
-    if (HR_UNLIKELY(hr_active) && means_fd(path, flags) && is_our_fd(dirfd)) {
+    if (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) {
         return REFUSE(-EROFS);
     }
     return hr_door(dirfd, &path, &place) ? REFUSE(refuse_existing(&place))
@@ -329,7 +326,7 @@ int lchown(const char *path, uid_t owner, gid_t group)
 int fchownat(int dirfd, const char *path, uid_t owner, gid_t group, int flags)
 {
     struct hr_place place;
-    if (HR_UNLIKELY(hr_active) && means_fd(path, flags) && is_our_fd(dirfd)) {
+    if (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) {
         return REFUSE(-EROFS);
     }
     return hr_door(dirfd, &path, &place) ? REFUSE(refuse_existing(&place))
@@ -357,7 +354,7 @@ int lutimes(const char *path, const struct timeval times[2])
 int futimesat(int dirfd, const char *path, const struct timeval times[2])
 {
     struct hr_place place;
-    if (HR_UNLIKELY(hr_active) && means_fd(path, 0) && is_our_fd(dirfd)) {
+    if (hr_door_means_fd(path, 0) && hr_door_fd(dirfd)) {
         return REFUSE(-EROFS);
     }
     return hr_door(dirfd, &path, &place) ? REFUSE(refuse_existing(&place))
@@ -367,7 +364,7 @@ int futimesat(int dirfd, const char *path, const struct timeval times[2])
 int utimensat(int dirfd, const char *path, const struct timespec times[2], int flags)
 {
     struct hr_place place;
-    if (HR_UNLIKELY(hr_active) && means_fd(path, flags) && is_our_fd(dirfd)) {
+    if (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) {
         return REFUSE(-EROFS);
     }
     return hr_door(dirfd, &path, &place) ? REFUSE(refuse_existing(&place))
@@ -379,22 +376,22 @@ int utimensat(int dirfd, const char *path, const struct timespec times[2], int f
 
 int fchmod(int fd, mode_t mode)
 {
-    return is_our_fd(fd) ? REFUSE(-EROFS) : HR_REAL(fchmod)(fd, mode);
+    return hr_door_fd(fd) ? REFUSE(-EROFS) : HR_REAL(fchmod)(fd, mode);
 }
 
 int fchown(int fd, uid_t owner, gid_t group)
 {
-    return is_our_fd(fd) ? REFUSE(-EROFS) : HR_REAL(fchown)(fd, owner, group);
+    return hr_door_fd(fd) ? REFUSE(-EROFS) : HR_REAL(fchown)(fd, owner, group);
 }
 
 int futimens(int fd, const struct timespec times[2])
 {
-    return is_our_fd(fd) ? REFUSE(-EROFS) : HR_REAL(futimens)(fd, times);
+    return hr_door_fd(fd) ? REFUSE(-EROFS) : HR_REAL(futimens)(fd, times);
 }
 
 int futimes(int fd, const struct timeval times[2])
 {
-    return is_our_fd(fd) ? REFUSE(-EROFS) : HR_REAL(futimes)(fd, times);
+    return hr_door_fd(fd) ? REFUSE(-EROFS) : HR_REAL(futimes)(fd, times);
 }
 
 /* ---- temporary files

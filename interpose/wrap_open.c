@@ -1,7 +1,9 @@
-/* open and its kin: is it ours? The stack frame of a place exists only in the slow half. */
+/* open and its kin: is it ours? The stack frame of a place exists only in the slow half. A path through /proc
+ * or /dev to a descriptor of a large object opens that object again. */
 #include <fcntl.h>
 #include <stdarg.h>
 
+#include "interpose/face.h"
 #include "interpose/path.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
@@ -41,11 +43,21 @@ static int pass(struct real_open real, int dirfd, const char *path, int flags, m
     return (int)hr_edge(HR_SYS4(SYS_openat, dirfd, path, flags, mode));
 }
 
+static HR_NOINLINE bool open_named_face(int dirfd, const char *path, int flags, int *ret)
+{
+    int face = flags & O_NOFOLLOW ? -1 : hr_face_named(dirfd, path);
+    if (face >= 0) {
+        *ret = (int)hr_edge(hr_face_reopen(face, flags));
+    }
+    return face >= 0;
+}
+
 static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
 {
     struct hr_place place;
     if (hr_path_find(dirfd, path, &place)) {
-        return (int)hr_edge(hr_view_open(&place, flags, mode));
+        int mapped = hr_view_open(&place, flags, mode);
+        return (int)hr_edge(mapped == STDIN_FILENO ? hr_face_not_as_input(mapped) : mapped);
     }
     bool way = hr_path_is_way(dirfd, path, &place);
     int fd = pass(real, dirfd, hr_path_outside(dirfd, path, &place), flags, mode);
@@ -60,6 +72,10 @@ static inline int open_any(struct real_open real, int dirfd, const char *path, i
     if (HR_UNLIKELY(hr_active) && path &&
         (hr_path_maybe(dirfd, path) || (path[0] == '/' && hr_path_above_text(path)))) {
         return open_slow(real, dirfd, path, flags, mode);
+    }
+    int result;
+    if (HR_UNLIKELY(hr_faces_any()) && open_named_face(dirfd, path, flags, &result)) {
+        return result;
     }
     return pass(real, dirfd, path, flags, mode);
 }

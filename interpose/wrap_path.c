@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 
+#include "interpose/face.h"
 #include "interpose/path.h"
 #include "interpose/shown.h"
 #include "interpose/sys.h"
@@ -43,18 +44,29 @@ static int judge_access(const struct hr_place *place, int mode)
     return (mode & X_OK) && object.kind != HR_KIND_DIR ? -EACCES : 0;
 }
 
+/* The flags that the kernel knows; others are EINVAL as there. */
+#define ACCESS_FLAGS (AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)
+
 static HR_NOINLINE int access_slow(int dirfd, const char *path, int mode, int flags)
 {
     struct hr_place place;
     if (hr_path_find(dirfd, path, &place)) {
-        return (int)hr_edge(judge_access(&place, mode));
+        return (int)hr_edge(flags & ~ACCESS_FLAGS ? -EINVAL : judge_access(&place, mode));
     }
     const char *outside = hr_path_outside(dirfd, path, &place);
     return outside == path ? NOT_OURS : raw_access(AT_FDCWD, outside, mode, flags);
 }
 
+static int judge_file(int mode)
+{
+    return mode & ~(R_OK | W_OK | X_OK) ? -EINVAL : mode & W_OK ? -EROFS : mode & X_OK ? -EACCES : 0;
+}
+
 static inline int access_ours(int dirfd, const char *path, int mode, int flags)
 {
+    if (HR_UNLIKELY(hr_faces_any()) && hr_face_named(dirfd, path) >= 0) {
+        return (int)hr_edge(judge_file(mode));
+    }
     if (HR_LIKELY(!hr_active) || !hr_path_maybe(dirfd, path)) {
         return NOT_OURS;
     }

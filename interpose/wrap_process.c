@@ -5,6 +5,7 @@
 
 #include "interpose/child.h"
 #include "interpose/door.h"
+#include "interpose/face.h"
 #include "interpose/spawn_actions.h"
 #include "interpose/tiny.h"
 #include "interpose/view.h"
@@ -26,42 +27,66 @@ extern char **environ;
     })
 
 /* What a start of (dirfd, *path) answers at once (a negative errno), or how much its environment needs
- * copied. */
-static long judge(int dirfd, const char **path, char *const envp[], struct hr_place *place)
+ * copied. *ret_hooked: as in child.h; true as well where there is nothing to start. */
+static long judge(int dirfd, const char **path, char *const envp[], struct hr_place *place, bool *ret_hooked)
 {
     struct hr_object object;
+    *ret_hooked = true;
     if (hr_door(dirfd, path, place)) {
         int error = hr_view_find(place, &object);
         return error < 0 ? error : -EACCES;
     }
-    return hr_child_judge(dirfd, *path, envp);
+    long bytes = hr_child_judge(dirfd, *path, envp, ret_hooked);
+    if (!*ret_hooked && hr_faces_any()) {
+        *ret_hooked = !hr_child_is_program(dirfd, *path);
+    }
+    return bytes;
 }
 
 /* The same for a name that is searched in PATH. */
-static HR_NOINLINE long judge_searched(const char *file, char *const envp[])
+static HR_NOINLINE long judge_searched(const char *file, char *const envp[], bool *ret_hooked)
 {
     char path[FILE_PATH_MAX];
     return hr_child_search(file, hr_env("PATH"), path, sizeof(path)) < 0
                ? 0
-               : hr_child_judge(AT_FDCWD, path, envp);
+               : hr_child_judge(AT_FDCWD, path, envp, ret_hooked);
 }
 
 /* A name with a slash is not searched. */
-static long judge_file(const char **file, char *const envp[], struct hr_place *place)
+static long judge_file(const char **file, char *const envp[], struct hr_place *place, bool *ret_hooked)
 {
+    *ret_hooked = true;
     if (HR_LIKELY(!hr_active)) {
         return 0;
     }
-    return strchr(*file, '/') ? judge(AT_FDCWD, file, envp, place) : judge_searched(*file, envp);
+    return strchr(*file, '/') ? judge(AT_FDCWD, file, envp, place, ret_hooked)
+                              : judge_searched(*file, envp, ret_hooked);
 }
 
 /* ---- exec
  * -------------------------------------------------------------------------------------------------------- */
 
+static HR_NOINLINE long hand_over(long bytes)
+{
+    int error = hr_face_materialise_inherited();
+    if (error) {
+        hr_say("a program that is not preloaded cannot be given an open large object", NULL);
+    }
+    return error ? error : bytes;
+}
+
+/* A program without our hooks gets plain files of the large objects that are open. */
+static inline long before_exec(long bytes, bool hooked)
+{
+    return bytes < 0 || hooked || !hr_faces_any() ? bytes : hand_over(bytes);
+}
+
 int execve(const char *path, char *const argv[], char *const envp[])
 {
     struct hr_place place;
-    long bytes = judge(AT_FDCWD, &path, envp, &place);
+    bool hooked;
+    long bytes = judge(AT_FDCWD, &path, envp, &place, &hooked);
+    bytes = before_exec(bytes, hooked);
     return bytes < 0 ? (int)hr_edge(bytes) : HR_REAL(execve)(path, argv, CHILD_ENVIRONMENT(bytes, envp));
 }
 
@@ -73,7 +98,9 @@ int execv(const char *path, char *const argv[])
 int execvpe(const char *file, char *const argv[], char *const envp[])
 {
     struct hr_place place;
-    long bytes = judge_file(&file, envp, &place);
+    bool hooked;
+    long bytes = judge_file(&file, envp, &place, &hooked);
+    bytes = before_exec(bytes, hooked);
     return bytes < 0 ? (int)hr_edge(bytes) : HR_REAL(execvpe)(file, argv, CHILD_ENVIRONMENT(bytes, envp));
 }
 
@@ -85,7 +112,9 @@ int execvp(const char *file, char *const argv[])
 int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags)
 {
     struct hr_place place;
-    long bytes = judge(dirfd, &path, envp, &place);
+    bool hooked;
+    long bytes = judge(dirfd, &path, envp, &place, &hooked);
+    bytes = before_exec(bytes, hooked);
     if (bytes < 0) {
         return (int)hr_edge(bytes);
     }
@@ -97,7 +126,9 @@ int execveat(int dirfd, const char *path, char *const argv[], char *const envp[]
 
 int fexecve(int fd, char *const argv[], char *const envp[])
 {
-    long bytes = hr_child_judge(fd, "", envp);
+    bool hooked;
+    long bytes = hr_child_judge(fd, "", envp, &hooked);
+    bytes = before_exec(bytes, hooked || !hr_faces_any() || !hr_child_is_program(fd, ""));
     return bytes < 0 ? (int)hr_edge(bytes) : HR_REAL(fexecve)(fd, argv, CHILD_ENVIRONMENT(bytes, envp));
 }
 
@@ -156,12 +187,13 @@ int execle(const char *path, const char *arg, ...)
 typedef int (*spawn_fn)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
                         char *const[], char *const[]);
 
-static int spawn(spawn_fn real, long bytes, pid_t *pid, const char *path,
+static int spawn(spawn_fn real, long bytes, bool hooked, pid_t *pid, const char *path,
                  const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
                  char *const argv[], char *const envp[])
 {
     struct hr_spawn_actions ours;
-    int error = bytes < 0 ? (int)bytes : hr_spawn_actions_begin(actions, &ours);
+    bytes = before_exec(bytes, hooked);
+    int error = bytes < 0 ? (int)bytes : hr_spawn_actions_begin(actions, hooked, &ours);
     if (error < 0) {
         return -error;
     }
@@ -177,14 +209,16 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
                 const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
     struct hr_place place;
-    long bytes = judge(AT_FDCWD, &path, envp, &place);
-    return spawn(HR_REAL(posix_spawn), bytes, pid, path, actions, attributes, argv, envp);
+    bool hooked;
+    long bytes = judge(AT_FDCWD, &path, envp, &place, &hooked);
+    return spawn(HR_REAL(posix_spawn), bytes, hooked, pid, path, actions, attributes, argv, envp);
 }
 
 int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
     struct hr_place place;
-    long bytes = judge_file(&file, envp, &place);
-    return spawn(HR_REAL(posix_spawnp), bytes, pid, file, actions, attributes, argv, envp);
+    bool hooked;
+    long bytes = judge_file(&file, envp, &place, &hooked);
+    return spawn(HR_REAL(posix_spawnp), bytes, hooked, pid, file, actions, attributes, argv, envp);
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "interpose/face.h"
 #include "interpose/identity.h"
 #include "interpose/path.h"
 #include "interpose/shown.h"
@@ -28,13 +29,16 @@ static int raw_fstat(int fd, struct stat *ret)
     return (int)hr_edge(HR_SYS2(SYS_fstat, fd, ret));
 }
 
+/* The flags that the kernel knows; others are EINVAL as there. */
+#define STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE)
+
 /* 0, -1 with errno, or NOT_OURS: the caller makes the real call with its own arguments. */
 static HR_NOINLINE int stat_slow(int dirfd, const char *path, struct stat *ret, int flags)
 {
     struct hr_place place;
     struct hr_object object;
     if (hr_path_find(dirfd, path, &place)) {
-        int error = hr_view_find(&place, &object);
+        int error = flags & ~STAT_FLAGS ? -EINVAL : hr_view_find(&place, &object);
         if (!error) {
             hr_view_stat(&object, ret);
         }
@@ -52,9 +56,13 @@ static inline int stat_ours(int dirfd, const char *path, void *ret, int flags)
     return stat_slow(dirfd, path, ret, flags);
 }
 
-/* After the real call: a directory above a map is there although nothing of it is. */
+/* After the real call: a directory above a map is there although nothing of it is; and a way through /proc
+ * may lead to a face. */
 static inline int missed(int dirfd, const char *path, void *ret, int result)
 {
+    if (HR_UNLIKELY(hr_faces_any()) && result == 0) {
+        hr_identity_stat_path(ret);
+    }
     if (HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT ||
         !(hr_path_above_maybe(path) || hr_path_maybe(dirfd, path))) {
         return result;
@@ -293,13 +301,31 @@ static void fill_way(struct statx *ret, const struct stat *way)
     ret->stx_dev_minor = minor(way->st_dev);
 }
 
+/* Newer kernels give times only to those who ask for them, and a cache file is known by its own. */
+static void complete(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
+{
+    struct statx whole;
+    unsigned mode = ret->stx_mode & 07777;
+    if ((mask & STATX_BASIC_STATS) != STATX_BASIC_STATS && S_ISREG(ret->stx_mode) &&
+        (mode == HR_CACHE_FILE_MODE || mode == HR_FACE_FILE_MODE) &&
+        pass_statx(dirfd, path, flags, mask | STATX_BASIC_STATS, &whole) == 0) {
+        *ret = whole;
+    }
+}
+
+static bool statx_refused(int flags, unsigned mask)
+{
+    return (flags & ~STAT_FLAGS) || (flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE ||
+           (mask & STATX__RESERVED);
+}
+
 static HR_NOINLINE int statx_slow(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
 {
     struct hr_place place;
     struct hr_object object;
     bool here = means_fd(path, flags);
     if (here ? hr_path_of_fd(dirfd, &place) : hr_path_find(dirfd, path, &place)) {
-        int error = hr_view_find(&place, &object);
+        int error = statx_refused(flags, mask) ? -EINVAL : hr_view_find(&place, &object);
         if (!error) {
             hr_view_statx(&object, mask, ret);
         }
@@ -316,6 +342,7 @@ int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *r
     if (means_fd(path, flags) && dirfd != AT_FDCWD) {
         int result = pass_statx(dirfd, path, flags, mask, ret);
         if (result == 0) {
+            complete(dirfd, path, flags, mask, ret);
             hr_identity_statx(dirfd, mask, ret);
         }
         return result;
@@ -324,6 +351,11 @@ int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *r
                      ? statx_slow(dirfd, path, flags, mask, ret)
                      : pass_statx(dirfd, path, flags, mask, ret);
     struct stat way;
+    if (HR_UNLIKELY(hr_faces_any()) && result == 0 &&
+        (ret->stx_mode & (S_IFMT | 07777)) == (S_IFREG | HR_FACE_FILE_MODE)) {
+        complete(dirfd, path, flags, mask, ret);
+        hr_identity_statx(-1, mask, ret);
+    }
     if (HR_UNLIKELY(result < 0) && missed(dirfd, path, &way, result) == 0) {
         fill_way(ret, &way);
         return 0;

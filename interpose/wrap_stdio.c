@@ -1,6 +1,7 @@
-/* fopen and freopen: libc's stdio opens by itself, past every hook, so a mapped file is opened here and
- * handed over. */
+/* fopen, freopen, fdopen: libc's stdio opens and reads by itself, past every hook, so a mapped file is opened
+ * here and handed over, a large object as one plain file. */
 #include "interpose/door.h"
+#include "interpose/face.h"
 #include "interpose/standin.h"
 #include "interpose/view.h"
 #include "interpose/tiny.h"
@@ -68,40 +69,75 @@ static int readable_dir(int fd, int flags)
     return (int)dir;
 }
 
+/* A large object as a plain file. */
+static int readable_face(int fd)
+{
+    int error = hr_face_materialise_if(fd);
+    if (error) {
+        hr_standin_unmark(fd);
+        hr_sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    }
+    return error ? error : fd;
+}
+
 static int open_mapped(const struct hr_place *place, const char *mode)
 {
     int flags = flags_of(mode);
     int fd = flags < 0 ? flags : hr_view_open(place, flags, 0666);
+    if (hr_face_maybe(fd)) {
+        fd = readable_face(fd);
+    }
     return fd >= 0 && hr_standin_maybe(fd) ? readable_dir(fd, flags) : fd;
 }
 
-static HR_NOINLINE FILE *fopen_mapped(const struct hr_place *place, const char *mode)
+/* The name of a descriptor that is a face ("/dev/stdin"): the object anew. */
+static int open_named(int face_fd, const char *mode)
 {
-    int fd = open_mapped(place, mode);
+    int flags = flags_of(mode);
+    return flags < 0 ? flags : hr_face_reopen(face_fd, flags | O_DIRECT);
+}
+
+static FILE *stream_of(int fd, const char *mode)
+{
     if (fd < 0) {
         errno = -fd;
         return NULL;
     }
     /* fdopen knows no charsets. */
     char path[32];
-    FILE *stream =
-        names_charset(mode) ? HR_REAL(fopen)(fd_path(fd, path, sizeof(path)), mode) : fdopen(fd, mode);
+    FILE *stream = names_charset(mode) ? HR_REAL(fopen)(fd_path(fd, path, sizeof(path)), mode)
+                                       : HR_REAL(fdopen)(fd, mode);
     if (!stream || names_charset(mode)) {
         hr_sys(SYS_close, fd, 0, 0, 0, 0, 0);
     }
     return stream;
 }
 
+static HR_NOINLINE FILE *fopen_mapped(const struct hr_place *place, const char *mode)
+{
+    return stream_of(open_mapped(place, mode), mode);
+}
+
 FILE *fopen(const char *path, const char *mode)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? fopen_mapped(&place, mode) : HR_REAL(fopen)(path, mode);
+    if (hr_door(AT_FDCWD, &path, &place)) {
+        return fopen_mapped(&place, mode);
+    }
+    int face_fd = hr_face_named(AT_FDCWD, path);
+    return HR_UNLIKELY(face_fd >= 0) ? stream_of(open_named(face_fd, mode), mode)
+                                     : HR_REAL(fopen)(path, mode);
 }
 
 FILE *fopen64(const char *path, const char *mode)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? fopen_mapped(&place, mode) : HR_REAL(fopen64)(path, mode);
+    if (hr_door(AT_FDCWD, &path, &place)) {
+        return fopen_mapped(&place, mode);
+    }
+    int face_fd = hr_face_named(AT_FDCWD, path);
+    return HR_UNLIKELY(face_fd >= 0) ? stream_of(open_named(face_fd, mode), mode)
+                                     : HR_REAL(fopen64)(path, mode);
 }
 
 typedef FILE *(*freopen_fn)(const char *, const char *, FILE *);
@@ -125,10 +161,10 @@ static FILE *freopen_by_name(freopen_fn real, const struct hr_place *place, cons
     return NULL;
 }
 
-static HR_NOINLINE FILE *freopen_mapped(freopen_fn real, const struct hr_place *place, const char *mode,
-                                        FILE *stream)
+/* place: what fd was opened of, for a system without /proc; NULL: fd is of no place. */
+static FILE *freopen_given(freopen_fn real, int fd, const struct hr_place *place, const char *mode,
+                           FILE *stream)
 {
-    int fd = open_mapped(place, mode);
     if (fd < 0) {
         /* A freopen that fails has closed the stream: libc does that on a name which cannot be. */
         real("", "r", stream);
@@ -137,24 +173,56 @@ static HR_NOINLINE FILE *freopen_mapped(freopen_fn real, const struct hr_place *
     }
     char path[32];
     FILE *result = real(fd_path(fd, path, sizeof(path)), mode, stream);
-    if (!result && errno == ENOENT) {
+    if (!result && errno == ENOENT && place) {
         result = freopen_by_name(real, place, mode, stream);
     }
     hr_sys(SYS_close, fd, 0, 0, 0, 0, 0);
     return result;
 }
 
+static HR_NOINLINE FILE *freopen_mapped(freopen_fn real, const struct hr_place *place, const char *mode,
+                                        FILE *stream)
+{
+    return freopen_given(real, open_mapped(place, mode), place, mode, stream);
+}
+
 /* A NULL path changes the mode of the stream that is there: libc's affair. */
 FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? freopen_mapped(HR_REAL(freopen), &place, mode, stream)
-                                            : HR_REAL(freopen)(path, mode, stream);
+    if (hr_door(AT_FDCWD, &path, &place)) {
+        return freopen_mapped(HR_REAL(freopen), &place, mode, stream);
+    }
+    int face_fd = hr_face_named(AT_FDCWD, path);
+    return HR_UNLIKELY(face_fd >= 0)
+               ? freopen_given(HR_REAL(freopen), open_named(face_fd, mode), NULL, mode, stream)
+               : HR_REAL(freopen)(path, mode, stream);
 }
 
 FILE *freopen64(const char *path, const char *mode, FILE *stream)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? freopen_mapped(HR_REAL(freopen64), &place, mode, stream)
-                                            : HR_REAL(freopen64)(path, mode, stream);
+    if (hr_door(AT_FDCWD, &path, &place)) {
+        return freopen_mapped(HR_REAL(freopen64), &place, mode, stream);
+    }
+    int face_fd = hr_face_named(AT_FDCWD, path);
+    return HR_UNLIKELY(face_fd >= 0)
+               ? freopen_given(HR_REAL(freopen64), open_named(face_fd, mode), NULL, mode, stream)
+               : HR_REAL(freopen64)(path, mode, stream);
+}
+
+/* False with errno: the whole object cannot be had. */
+static inline bool plain(int fd)
+{
+    return HR_LIKELY(!hr_active) || !hr_face_maybe(fd) || hr_edge(hr_face_materialise_if(fd)) == 0;
+}
+
+FILE *fdopen(int fd, const char *mode)
+{
+    return plain(fd) ? HR_REAL(fdopen)(fd, mode) : NULL;
+}
+
+FILE *_IO_fdopen(int fd, const char *mode)
+{
+    return plain(fd) ? HR_REAL(_IO_fdopen)(fd, mode) : NULL;
 }

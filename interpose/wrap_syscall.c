@@ -1,15 +1,16 @@
-/* libc's syscall(): what names a mapped path, or a descriptor of a mapped directory, goes to the hook of that
- * call; everything else jumps to the real function with its registers untouched (a variadic function takes
- * its arguments where one with seven fixed ones does, on x86-64 and on aarch64). libuv (statx, close),
- * CPython (getdents64), Rust's std and tempfile come this way. */
+/* libc's syscall(): what names a mapped path, or a descriptor of a mapped directory or large object, goes to
+ * the hook of that call; everything else jumps to the real function with its registers untouched (a variadic
+ * function takes its arguments where one with seven fixed ones does, on x86-64 and on aarch64). libuv (statx,
+ * close), CPython (getdents64), Rust's std and tempfile come this way. */
 #define HR_SYSCALL_BY_CONTRACT
 #include <fcntl.h>
 #include <stdatomic.h>
 
 #include "interpose/cwd.h"
+#include "interpose/face.h"
 #include "interpose/path.h"
-#include "interpose/standin.h"
 #include "interpose/sys.h"
+#include "interpose/syscall_fd.h"
 #include "interpose/inner.h"
 
 #ifndef SYS_faccessat2
@@ -29,7 +30,7 @@ struct how {
 #define NUMBERS 512 /* beyond the highest of today; the code below has it too */
 
 /* What a call's arguments are. */
-enum shape { OTHER, PATH, PATHS, AT_PATH, AT_PATHS, TARGET, OF_FD };
+enum shape { OTHER, PATH, PATHS, AT_PATH, AT_PATHS, TARGET, OF_FD, OF_FACE };
 
 typedef long (*syscall_fn)(long number, long a, long b, long c, long d, long e, long f);
 
@@ -44,21 +45,75 @@ _Atomic(syscall_fn) hr_syscall_target = hr_syscall_first;
 extern const uint8_t hr_syscall_shapes[NUMBERS] __attribute__((visibility("hidden")));
 const uint8_t hr_syscall_shapes[NUMBERS] = {
 #if defined(__x86_64__)
-    [SYS_open] = PATH,          [SYS_creat] = PATH,        [SYS_stat] = PATH,
-    [SYS_lstat] = PATH,         [SYS_access] = PATH,       [SYS_readlink] = PATH,
-    [SYS_unlink] = PATH,        [SYS_rmdir] = PATH,        [SYS_mkdir] = PATH,
-    [SYS_chmod] = PATH,         [SYS_rename] = PATHS,      [SYS_link] = PATHS,
-    [SYS_symlink] = PATHS,      [SYS_renameat] = AT_PATHS, [SYS_dup2] = OF_FD,
+    [SYS_open] = PATH,
+    [SYS_creat] = PATH,
+    [SYS_stat] = PATH,
+    [SYS_lstat] = PATH,
+    [SYS_access] = PATH,
+    [SYS_readlink] = PATH,
+    [SYS_unlink] = PATH,
+    [SYS_rmdir] = PATH,
+    [SYS_mkdir] = PATH,
+    [SYS_chmod] = PATH,
+    [SYS_rename] = PATHS,
+    [SYS_link] = PATHS,
+    [SYS_symlink] = PATHS,
+    [SYS_renameat] = AT_PATHS,
+    [SYS_dup2] = OF_FD,
 #endif
-    [SYS_openat] = AT_PATH,     [SYS_openat2] = AT_PATH,   [SYS_statx] = AT_PATH,
-    [SYS_newfstatat] = AT_PATH, [SYS_faccessat] = AT_PATH, [SYS_faccessat2] = AT_PATH,
-    [SYS_readlinkat] = AT_PATH, [SYS_unlinkat] = AT_PATH,  [SYS_mkdirat] = AT_PATH,
-    [SYS_fchmodat] = AT_PATH,   [SYS_utimensat] = AT_PATH, [SYS_renameat2] = AT_PATHS,
-    [SYS_linkat] = AT_PATHS,    [SYS_symlinkat] = TARGET,  [SYS_truncate] = PATH,
-    [SYS_statfs] = PATH,        [SYS_fstat] = OF_FD,       [SYS_getdents64] = OF_FD,
-    [SYS_lseek] = OF_FD,        [SYS_read] = OF_FD,        [SYS_close] = OF_FD,
-    [SYS_dup] = OF_FD,          [SYS_dup3] = OF_FD,        [SYS_chdir] = OF_FD,
-    [SYS_fchdir] = OF_FD,       [SYS_getcwd] = OF_FD,
+    [SYS_openat] = AT_PATH,
+    [SYS_openat2] = AT_PATH,
+    [SYS_statx] = AT_PATH,
+    [SYS_newfstatat] = AT_PATH,
+    [SYS_faccessat] = AT_PATH,
+    [SYS_faccessat2] = AT_PATH,
+    [SYS_readlinkat] = AT_PATH,
+    [SYS_unlinkat] = AT_PATH,
+    [SYS_mkdirat] = AT_PATH,
+    [SYS_fchmodat] = AT_PATH,
+    [SYS_utimensat] = AT_PATH,
+    [SYS_renameat2] = AT_PATHS,
+    [SYS_linkat] = AT_PATHS,
+    [SYS_symlinkat] = TARGET,
+    [SYS_truncate] = PATH,
+    [SYS_statfs] = PATH,
+    [SYS_fstat] = OF_FD,
+    [SYS_getdents64] = OF_FD,
+    [SYS_lseek] = OF_FD,
+    [SYS_read] = OF_FD,
+    [SYS_close] = OF_FD,
+    [SYS_dup] = OF_FD,
+    [SYS_dup3] = OF_FD,
+    [SYS_chdir] = OF_FD,
+    [SYS_fchdir] = OF_FD,
+    [SYS_getcwd] = OF_FD,
+    [SYS_readv] = OF_FD,
+    [SYS_pread64] = OF_FD,
+    [SYS_preadv] = OF_FD,
+    [SYS_preadv2] = OF_FD,
+    [SYS_write] = OF_FD,
+    [SYS_writev] = OF_FD,
+    [SYS_pwrite64] = OF_FD,
+    [SYS_pwritev] = OF_FD,
+    [SYS_pwritev2] = OF_FD,
+    [SYS_ftruncate] = OF_FD,
+    [SYS_fallocate] = OF_FD,
+    [SYS_fcntl] = OF_FD,
+    [SYS_ioctl] = OF_FD,
+    [SYS_fadvise64] = OF_FD,
+    [SYS_readahead] = OF_FD,
+    [SYS_mmap] = OF_FACE,
+    [SYS_mremap] = OF_FACE,
+    [SYS_sendfile] = OF_FACE,
+    [SYS_splice] = OF_FACE,
+    [SYS_execve] = OF_FACE,
+    [SYS_copy_file_range] = OF_FACE,
+    [SYS_execveat] = OF_FACE,
+    [SYS_io_setup] = OF_FACE,
+    [SYS_io_submit] = OF_FACE,
+    [SYS_io_uring_setup] = OF_FACE,
+    [SYS_close_range] = OF_FACE,
+    [SYS_pidfd_getfd] = OF_FACE,
 };
 
 #if defined(__x86_64__)
@@ -124,12 +179,8 @@ long hr_syscall_first(long number, long a, long b, long c, long d, long e, long 
 static bool path_is(long dirfd, long path)
 {
     const char *text = (const char *)path;
-    return hr_path_maybe((int)dirfd, text) || (text && text[0] == '/' && hr_path_above_text(text));
-}
-
-static bool fd_is(long fd)
-{
-    return hr_standin_maybe((int)fd);
+    return hr_path_maybe((int)dirfd, text) || (text && text[0] == '/' && hr_path_above_text(text)) ||
+           hr_face_named((int)dirfd, text) >= 0;
 }
 
 /* Calls on paths from the working directory. False: the real call's. */
@@ -200,7 +251,8 @@ static long open_how(int dirfd, const char *path, const struct how *how, size_t 
 {
     const uint64_t restrictions = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
     struct hr_place place;
-    if (!hr_path_find(dirfd, path, &place) || size < sizeof(*how)) {
+    if (size < sizeof(*how) ||
+        (!hr_path_find(dirfd, path, &place) && (how->resolve || hr_face_named(dirfd, path) < 0))) {
         return hr_edge(HR_SYS4(SYS_openat2, dirfd, path, how, size));
     }
     if (how->resolve & restrictions) {
@@ -270,97 +322,34 @@ static bool by_dirfd(long number, long a, long b, long c, long d, long e, long *
     return true;
 }
 
-/* The kernel's getcwd gives the length with the terminator. */
-static long cwd_length(char *buffer, size_t size)
+static bool take(long number, const long *args, long *ret)
 {
-    if (size == 0) {
-        return hr_edge(-ERANGE);
-    }
-    return getcwd(buffer, size) ? (long)strlen(buffer) + 1 : -1;
-}
-
-/* Calls on descriptors, and on the working directory. */
-static bool by_fd(long number, long a, long b, long c, long *ret)
-{
-    switch (number) {
-    case SYS_fstat:
-        *ret = fstat((int)a, (struct stat *)b);
-        return true;
-    case SYS_chdir:
-        *ret = chdir((const char *)a);
-        return true;
-    case SYS_fchdir:
-        *ret = fchdir((int)a);
-        return true;
-    case SYS_getcwd:
-        if (!hr_cwd_matters()) {
-            return false;
-        }
-        *ret = cwd_length((char *)a, (size_t)b);
-        return true;
-    default:
-        break;
-    }
-    bool onto = number == SYS_dup3;
-#if defined(__x86_64__)
-    onto = onto || number == SYS_dup2;
-#endif
-    if (!fd_is(a) && !(onto && fd_is(b))) {
-        return false;
-    }
-    switch (number) {
-    case SYS_getdents64:
-        *ret = getdents64((int)a, (void *)b, (size_t)c);
-        return true;
-    case SYS_lseek:
-        *ret = lseek((int)a, b, (int)c);
-        return true;
-    case SYS_read:
-        *ret = read((int)a, (void *)b, (size_t)c);
-        return true;
-    case SYS_close:
-        *ret = close((int)a);
-        return true;
-    case SYS_dup:
-        *ret = dup((int)a);
-        return true;
-#if defined(__x86_64__)
-    case SYS_dup2:
-        *ret = dup2((int)a, (int)b);
-        return true;
-#endif
-    case SYS_dup3:
-        *ret = dup3((int)a, (int)b, (int)c);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool take(long number, long a, long b, long c, long d, long e, long *ret)
-{
+    long a = args[0], b = args[1], c = args[2];
     switch (hr_syscall_shapes[number]) {
     case PATH:
     case PATHS:
         return by_path(number, a, b, c, ret);
     case AT_PATH:
     case AT_PATHS:
-        return by_dirfd(number, a, b, c, d, e, ret);
+        return by_dirfd(number, a, b, c, args[3], args[4], ret);
     case TARGET:
         if (!path_is(b, c)) {
             return false;
         }
         *ret = symlinkat((const char *)a, (int)b, (const char *)c);
         return true;
+    case OF_FACE:
+        return hr_syscall_by_face(number, args, ret);
     default:
-        return by_fd(number, a, b, c, ret);
+        return hr_syscall_by_fd(number, args, ret);
     }
 }
 
 long hr_syscall_decode(long number, long a, long b, long c, long d, long e, long f)
 {
+    const long args[] = {a, b, c, d, e, f};
     long result;
-    if (take(number, a, b, c, d, e, &result)) {
+    if (take(number, args, &result)) {
         return result;
     }
     return atomic_load_explicit(&hr_syscall_target, memory_order_acquire)(number, a, b, c, d, e, f);

@@ -40,14 +40,16 @@ static int replay(void *owner, struct hr_journal *journal, struct hr_segment *se
         adoption->room = room;
     }
     memcpy(source.bytes, record->id, sizeof(source.bytes));
-    struct hr_object *object =
-        hr_object_new(adoption->cache, &source, record->key, record->key_len, record->etag, record->etag_len);
+    struct hr_object *object = hr_object_new(adoption->cache, (enum hr_cached_kind)record->cached, &source,
+                                             record->key, record->key_len, record->etag, record->etag_len);
     if (!object) {
         return errno == EINVAL ? 0 : -ENOMEM;
     }
     object->cached.size = record->size;
     object->cached.mtime_ns = record->mtime_ns;
     object->cached.file_id = record->file_id;
+    object->cached.face_id = record->face_id;
+    object->cached.offset = record->offset;
     object->ino = record->ino;
     object->salt = record->salt;
     object->written_s = record->written_s;
@@ -173,29 +175,55 @@ static int sweep_all(struct adoption *adoption)
     return r;
 }
 
+/* One whose file is there and right. It may still be of no use: a segment without its face. */
+static int admit_one(struct adoption *adoption, struct hr_object *object)
+{
+    struct hr_cache *cache = adoption->cache;
+    struct hr_object *stays = NULL;
+    int r = hr_cache_admit(cache, object, &stays);
+    if (stays == object) {
+        hr_budget_adopt(&cache->budget, hr_object_charge(object));
+        cache->adopted++;
+        return 0;
+    }
+    char path[PATH_MAX];
+    hr_object_path(cache->dir, object->cached.file_id, path);
+    leave(adoption, object);
+    if (r != -ENOMEM) {
+        (void)unlink(path);
+    }
+    return r == -ENOMEM ? r : 0;
+}
+
+/* In the order of ids, so that faces come before their segments. */
 static int admit_all(struct adoption *adoption)
 {
     struct hr_cache *cache = adoption->cache;
     int r = 0;
     size_t i = 0;
+    cache->adopting = true;
     for (; !r && i < adoption->count; i++) {
-        struct hr_object *object = adoption->objects[i];
-        if (!object->seen) {
-            leave(adoption, object);
-            continue;
-        }
-        r = hr_cache_admit(cache, object);
-        if (r < 0) {
-            leave(adoption, object);
+        if (adoption->objects[i]->seen) {
+            r = admit_one(adoption, adoption->objects[i]);
         } else {
-            hr_budget_adopt(&cache->budget, hr_budget_charge(object->cached.size));
-            cache->adopted++;
+            leave(adoption, adoption->objects[i]);
         }
     }
     for (; i < adoption->count; i++) {
         leave(adoption, adoption->objects[i]);
     }
+    cache->adopting = false;
+    hr_faces_trim(cache, NULL);
     return r;
+}
+
+static uint64_t count_residents(const struct adoption *adoption)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < adoption->count; i++) {
+        count += adoption->objects[i]->cached.kind != HR_CACHED_SEGMENT;
+    }
+    return count;
 }
 
 int hr_cache_adopt(struct hr_cache *cache)
@@ -213,7 +241,7 @@ int hr_cache_adopt(struct hr_cache *cache)
         const struct hr_residents_options options = {
             .dir = cache->dir,
             .boot = cache->options.boot,
-            .expected = adoption.count,
+            .expected = count_residents(&adoption),
             .grown = cache->options.residents_grown,
             .owner = cache->options.owner,
         };

@@ -81,6 +81,7 @@ static void cache_free(struct hr_cache *cache)
     hr_writers_free(cache->writers);
     hr_journal_close(cache->journal);
     hr_residents_close(cache->residents);
+    hr_segments_release(&cache->segments);
     HASH_ITER(by_id, cache->by_id, object, next)
     {
         hr_table_remove(cache, object);
@@ -111,7 +112,11 @@ static int copy_options(struct hr_cache *cache, const struct hr_cache_options *o
     cache->quiet = true;
     cache->tick = (struct hr_timer)HR_TIMER_INIT(on_tick, cache);
     cache->sync = (struct hr_work){.run = sync_run, .done = sync_done};
+    if (!cache->options.faces_max) {
+        cache->options.faces_max = HR_FACES_MAX;
+    }
     hr_policy_init(&cache->policy);
+    hr_policy_init(&cache->bare);
     return 0;
 }
 
@@ -184,14 +189,15 @@ void hr_cache_close(struct hr_cache *cache)
 const struct hr_cached *hr_cache_find(struct hr_cache *cache, const struct hr_source_id *source,
                                       const char *key, uint32_t key_len, const char *etag)
 {
-    struct hr_object *object = hr_table_find(cache, source, key, key_len, etag, strlen(etag));
+    struct hr_object *object =
+        hr_table_find(cache, HR_CACHED_WHOLE, source, key, key_len, etag, strlen(etag));
     return object ? &object->cached : NULL;
 }
 
 void hr_cache_each(struct hr_cache *cache, const struct hr_source_id *source,
                    void (*fn)(void *owner, const struct hr_cached *cached), void *owner_pointer)
 {
-    for (struct hr_object *object = cache->by_id; object; object = object->by_id.next) {
+    for (struct hr_object *object = cache->by_key; object; object = object->by_key.next) {
         if (!memcmp(&object->cached.source, source, sizeof(*source))) {
             fn(owner_pointer, &object->cached);
         }
@@ -201,8 +207,13 @@ void hr_cache_each(struct hr_cache *cache, const struct hr_source_id *source,
 void hr_cache_touch(struct hr_cache *cache, uint64_t file_id)
 {
     struct hr_object *object = hr_table_by_id(cache, file_id);
-    if (object) {
+    if (!object) {
+        return;
+    }
+    if (object->cached.kind != HR_CACHED_FACE) {
         hr_policy_touch(&cache->policy, &object->policy);
+    } else if (!object->face.holds) {
+        hr_policy_touch(&cache->bare, &object->policy);
     }
 }
 
@@ -212,7 +223,9 @@ void hr_cache_stats(const struct hr_cache *cache, struct hr_cache_stats *ret)
     int64_t free_bytes = budget->free_bytes + (int64_t)(budget->reserved_bytes - budget->landed_bytes);
     *ret = (struct hr_cache_stats){
         .bytes = budget->used_bytes + budget->reserved_bytes,
-        .objects = HASH_CNT(by_id, cache->by_id),
+        .faces = cache->face_count,
+        .segments = cache->segments.count,
+        .objects = HASH_CNT(by_key, cache->by_key) - cache->face_count,
         .budget_bytes = budget->limit_bytes,
         .free_bytes = free_bytes > 0 ? (uint64_t)free_bytes : 0,
         .evictions = cache->evictions,

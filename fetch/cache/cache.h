@@ -5,7 +5,12 @@
  * gets its name only when it is whole and verified; nothing is ever written into a file that has its name.
  *
  * A cache object is content: source (endpoint+bucket), key, ETag, size. Which trees show it is the owner's
- * business, told through the callbacks. */
+ * business, told through the callbacks.
+ *
+ * A large object may be here in three ways, side by side: whole; as a face (an empty file of mode 0200 that
+ * programs hold open); as segments (files of byte ranges, each inside one cell of HR_CELL_BYTES). A face is
+ * not evicted by need of room: descriptors of it may be open anywhere; it is charged nothing. Segments belong
+ * to the face of their version and go when it goes. */
 #ifndef HR_CACHE_CACHE_H
 #define HR_CACHE_CACHE_H
 
@@ -15,6 +20,7 @@
 
 #include "fetch/base/buf.h"
 #include "fetch/net/loop.h"
+#include "interpose/abi.h"
 
 struct hr_cache;
 
@@ -22,15 +28,24 @@ struct hr_source_id {
     uint8_t bytes[16]; /* truncated SHA-256 of endpoint, bucket: no identity, no secret */
 };
 
+#define HR_CELL_BYTES                                                                                        \
+    (8u << 20)              /* the grid of segments: the size of a range at which S3 is cheapest a byte */
+#define HR_FACES_MAX 65536u /* then go those that had no segment and no use for the longest time */
+
+enum hr_cached_kind { HR_CACHED_WHOLE = 0, HR_CACHED_FACE = 1, HR_CACHED_SEGMENT = 2 };
+
 /* What is in the cache. Strings belong to the cache; valid until the object is evicted. */
 struct hr_cached {
     struct hr_source_id source;
     const char *key; /* full key in the bucket */
     uint32_t key_len;
     const char *etag; /* without quotes */
-    uint64_t size;
+    uint64_t size;    /* the object's; of a SEGMENT its own bytes */
     int64_t mtime_ns; /* the object's */
     uint64_t file_id; /* names the file; never used twice in a cache directory */
+    enum hr_cached_kind kind;
+    uint64_t face_id; /* SEGMENT: file_id of its face */
+    uint64_t offset;  /* SEGMENT: of its first byte in the object */
 };
 
 struct hr_cache_options {
@@ -38,10 +53,11 @@ struct hr_cache_options {
     uint64_t size_bytes;     /* budget */
     uint64_t free_bytes;     /* floor of free space on the file system */
     unsigned writer_threads; /* >= 1 */
+    uint64_t faces_max;      /* 0: HR_FACES_MAX */
     uint64_t boot;
     struct hr_loop *loop;
-    /* An object left the cache (evicted, replaced, or its file was found missing or foreign): take it out of
-     * the states. The file is unlinked after this returns. Must not change the cache. */
+    /* An object of any kind left the cache (evicted, replaced, or its file was found missing or foreign):
+     * take it out of the states. The file is unlinked after this returns. Must not change the cache. */
     void (*evicted)(void *owner, const struct hr_cached *cached);
     /* residents-BOOT-gen is whole and has its name: publish gen now; the older one is marked retired and
      * unlinked when this returns. Not called for the first (hr_cache_stats tells it). May be NULL. */
@@ -62,22 +78,33 @@ int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void
                          size_t room, char ret_message[256]);
 
 /* Takes over what earlier lives left: every object with a sound record whose file has the recorded inode,
- * size, times and mode 0400. What is torn, missing, unrecorded or foreign below objects/ and spool/ is
- * removed. After a crash of the machine, objects that were not yet known to be on the disk are dropped
- * (fetch/cache/journal.h). Nobody is told through evicted. One syncfs a minute, while there are new objects,
- * runs on a thread of its own. */
+ * size, times and the mode of its kind; of segments those whose face is there. What is torn, missing,
+ * unrecorded or foreign below objects/ and spool/ is removed. After a crash of the machine, objects that were
+ * not yet known to be on the disk are dropped (fetch/cache/journal.h). Nobody is told through evicted. One
+ * syncfs a minute, while there are new objects, runs on a thread of its own. */
 int hr_cache_open(const struct hr_cache_options *options, char ret_message[256], struct hr_cache **ret);
 /* Discards puts that were not finished (written is still called, done is not), waits for the others and their
  * done, syncs. Not from inside a callback; accepts NULL. */
 void hr_cache_close(struct hr_cache *cache);
 
-/* NULL when absent. */
+/* The whole object; NULL when absent. */
 const struct hr_cached *hr_cache_find(struct hr_cache *cache, const struct hr_source_id *source,
                                       const char *key, uint32_t key_len, const char *etag);
-/* Calls fn for every object of a source (to fill a new states array). fn must not change the cache. */
+/* Its face; NULL when there is none. */
+const struct hr_cached *hr_cache_face(struct hr_cache *cache, const struct hr_source_id *source,
+                                      const char *key, uint32_t key_len, const char *etag);
+const struct hr_cached *hr_cache_by_id(struct hr_cache *cache, uint64_t file_id); /* of any kind, or NULL */
+/* The segment of a face that holds the byte at `offset`; of several the longest. NULL when absent. */
+const struct hr_cached *hr_cache_segment(struct hr_cache *cache, uint64_t face_id, uint64_t offset);
+/* How many segments the cell of `offset` has and their bytes together (a measure of random reading). */
+void hr_cache_cell(struct hr_cache *cache, uint64_t face_id, uint64_t offset, unsigned *ret_segments,
+                   uint64_t *ret_bytes);
+/* Calls fn for every object of a source, whole ones and faces (to fill a new states array: look at kind). fn
+ * must not change the cache. */
 void hr_cache_each(struct hr_cache *cache, const struct hr_source_id *source,
                    void (*fn)(void *owner, const struct hr_cached *cached), void *owner_pointer);
-void hr_cache_touch(struct hr_cache *cache, uint64_t file_id); /* used now: for the replacement policy */
+void hr_cache_touch(struct hr_cache *cache, uint64_t file_id); /* used now: for the replacement policy, and
+                                                                  for the age of faces without segments */
 
 /* What a finished download must prove before it gets its name. */
 struct hr_verify {
@@ -98,18 +125,28 @@ struct hr_put_options {
     const char *key;
     uint32_t key_len;
     const char *etag;
+    /* SEGMENT: bytes of the range, which lies in one cell. FACE: of the object; no part is given, finish at
+     * once. */
     uint64_t size;
     int64_t mtime_ns;
+    enum hr_cached_kind kind;
+    /* SEGMENT: a living face's of the same source, key and ETag; offset in the object. Offset and end are
+     * multiples of 4096, but for an end that is the object's. Parts count from 0 at `offset`. */
+    uint64_t face_id, offset;
     /* Once, on the loop, after hr_put_finish; the put is gone when it returns. error 0: cached is there, its
-     * file has its name, residents has its record. -EBADMSG: verification failed (body_md5_hex tells what
-     * came); -ENOSPC: no room even after eviction; -EINVAL: the parts did not cover the object; -EIO... then
-     * cached is NULL. */
+     * file has its name, residents has its record (of a segment: none). Of a FACE that was there already, and
+     * of a SEGMENT that lies inside one that was there already (or is the same), cached is that one and the
+     * new file is gone; else a segment replaces those that lie inside it. A face's record is with the kernel:
+     * it survives a kill of the daemon. -EBADMSG: verification failed (body_md5_hex tells what came);
+     * -ENOSPC: no room even after eviction; -EINVAL: the parts did not cover the object; -ESTALE: the
+     * segment's face left meanwhile; -EIO... then cached is NULL. */
     void (*done)(void *owner, struct hr_put *put, int error, const struct hr_cached *cached);
     void *owner;
 };
-/* Makes room (evicts) and reserves size bytes. 0; -ENOSPC (does not fit the budget or the disk); -EAGAIN
- * (only puts in flight are in the way: try again after one of them is done); -EINVAL (key or ETag too long,
- * empty key, NUL in them); -ENOMEM; -ECANCELED (closing). Strings are copied. An object of the same source,
+/* Makes room (evicts) and reserves size bytes, none for a FACE. 0; -ENOSPC (does not fit the budget or the
+ * disk); -EAGAIN (only puts in flight are in the way: try again after one of them is done); -EINVAL (key or
+ * ETag too long, empty key, NUL in them; a SEGMENT's range or version is none of its face's); -ESTALE (that
+ * face is not in the cache); -ENOMEM; -ECANCELED (closing). Strings are copied. A WHOLE of the same source,
  * key and ETag is replaced when the new one is done. */
 int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, struct hr_put **ret);
 /* Takes the bytes of `part` (the buffer is empty afterwards). The whole object in one part is the common
@@ -118,6 +155,12 @@ int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, s
  * NULL. 0, or the part is still the caller's: -EINVAL (outside, given before, after finish), -ENOMEM, or the
  * error that the put met already (abort it, or finish it: done gets the error). */
 int hr_put_part(struct hr_put *put, uint64_t offset, struct hr_buf *part,
+                void (*written)(void *owner, uint64_t bytes), void *written_owner);
+/* A part whose bytes a segment of the same version holds already: [offset, offset + bytes) is copied from it
+ * by a writer thread (copy_file_range, else read and write). Errors as hr_put_part; -EINVAL for another
+ * version's face; -ENOENT when no single segment of the face covers all of it. The segment may be evicted
+ * meanwhile: its file stays until it is copied. Takes no descriptor before the writer comes to it. */
+int hr_put_copy(struct hr_put *put, uint64_t offset, uint64_t bytes, uint64_t face_id,
                 void (*written)(void *owner, uint64_t bytes), void *written_owner);
 /* All parts were given: verify (NULL: nothing to prove), sync nothing, set times, rename, record; then done.
  */
@@ -132,15 +175,18 @@ const char *hr_put_body_md5_hex(const struct hr_put *put); /* in done, when veri
 int hr_cache_make_room(struct hr_cache *cache, uint64_t bytes);
 /* Where the file of an object is (abi.h: objects/XX/ID). Any thread. */
 void hr_object_path(const char *dir, uint64_t file_id, char ret_path[PATH_MAX]);
-/* Drops one object now (the client found its file gone or foreign). */
+/* Drops one object now (the client found its file gone or foreign). A face goes with its segments. */
 void hr_cache_drop(struct hr_cache *cache, uint64_t file_id);
+void hr_cache_drop_segments(struct hr_cache *cache, uint64_t face_id); /* the whole object is here now */
 
 /* Makes dirs/MAPHASH/path (each part 0111). path as in abi.h STANDIN. 0 or -errno (-EINVAL on "..", "//", a
  * slash at an end, a part over 255 bytes). Runs on the loop: some microseconds a part. */
 int hr_cache_standin(struct hr_cache *cache, uint64_t map_hash, const char *path, uint32_t path_len);
 
 struct hr_cache_stats {
-    /* bytes: charged, with what is reserved. free_bytes: of the file system. evictions: to make room */
+    /* objects: whole ones. bytes: charged, with what is reserved. free_bytes: of the file system. evictions:
+     * to make room. adopted: of all kinds */
+    uint64_t faces, segments;
     uint64_t bytes, objects, budget_bytes, free_bytes, evictions, evicted_bytes, verify_failures, adopted;
     uint64_t writes_in_flight; /* puts begun and not done */
     uint32_t residents_gen;

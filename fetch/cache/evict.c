@@ -6,19 +6,51 @@
 #include "fetch/base/clock.h"
 #include "fetch/cache/inside.h"
 
-int hr_cache_admit(struct hr_cache *cache, struct hr_object *object)
+static int settle_older(struct hr_cache *cache, struct hr_object *object, struct hr_object **ret_stays)
 {
-    struct hr_object *older = hr_table_find(cache, &object->cached.source, object->cached.key,
-                                            object->cached.key_len, object->cached.etag, object->etag_len);
-    if (older) {
-        hr_cache_take_out(cache, older);
-        hr_cache_unlink_later(older);
+    const struct hr_cached *cached = &object->cached;
+    if (cached->kind == HR_CACHED_FACE) {
+        return hr_face_settle(cache, object, ret_stays);
     }
+    if (cached->kind == HR_CACHED_SEGMENT) {
+        return hr_segment_settle(cache, object, ret_stays);
+    }
+    struct hr_object *older = hr_table_find(cache, HR_CACHED_WHOLE, &cached->source, cached->key,
+                                            cached->key_len, cached->etag, object->etag_len);
+    if (older) {
+        hr_cache_leave(cache, older);
+    }
+    *ret_stays = object;
+    return 0;
+}
+
+static int enter_tables(struct hr_cache *cache, struct hr_object *object)
+{
     int r = hr_table_add(cache, object);
-    if (r < 0) {
+    if (r < 0 || object->cached.kind != HR_CACHED_SEGMENT) {
         return r;
     }
-    hr_policy_admit(&cache->policy, &object->policy);
+    struct hr_object *face = hr_face_by_id(cache, object->cached.face_id);
+    r = hr_segments_add(&cache->segments, face, object);
+    if (r < 0) {
+        hr_table_remove(cache, object);
+        return r;
+    }
+    hr_face_hold(cache, face);
+    return 0;
+}
+
+static void leave_tables(struct hr_cache *cache, struct hr_object *object)
+{
+    if (object->cached.kind == HR_CACHED_SEGMENT) {
+        hr_segments_remove(&cache->segments, hr_face_by_id(cache, object->cached.face_id), object);
+        hr_face_release(cache, object->cached.face_id);
+    }
+    hr_table_remove(cache, object);
+}
+
+static void make_known(struct hr_cache *cache, const struct hr_object *object)
+{
     const struct hr_resident_fields fields = {
         .ino = object->ino,
         .size = object->cached.size,
@@ -27,10 +59,36 @@ int hr_cache_admit(struct hr_cache *cache, struct hr_object *object)
         .file_id = object->cached.file_id,
         .object_dev = object->dev,
         .nonce = object->nonce,
+        .flags = object->cached.kind == HR_CACHED_FACE ? HR_RESIDENT_FACE : 0,
     };
     hr_residents_put(cache->residents, &fields);
+}
+
+int hr_cache_admit(struct hr_cache *cache, struct hr_object *object, struct hr_object **ret_stays)
+{
+    struct hr_object *stays = NULL;
+    int r = settle_older(cache, object, &stays);
+    if (!r && stays == object) {
+        r = enter_tables(cache, object);
+    }
+    if (r < 0) {
+        return r;
+    }
+    *ret_stays = stays;
+    if (stays != object) {
+        return 0;
+    }
+    bool face = object->cached.kind == HR_CACHED_FACE;
+    hr_policy_admit(face ? &cache->bare : &cache->policy, &object->policy);
+    if (object->cached.kind != HR_CACHED_SEGMENT) {
+        make_known(cache, object);
+    }
     if (!object->link.segment) {
         hr_journal_add(cache->journal, object);
+    }
+    cache->face_count += face;
+    if (face && !cache->adopting) { /* then its segments come later */
+        hr_faces_trim(cache, object);
     }
     return 0;
 }
@@ -40,11 +98,20 @@ void hr_cache_take_out(struct hr_cache *cache, struct hr_object *object)
     if (!cache->quiet && cache->options.evicted) {
         cache->options.evicted(cache->options.owner, &object->cached);
     }
-    hr_policy_forget(&cache->policy, &object->policy);
-    hr_residents_evict(cache->residents, object->ino, object->cached.file_id);
+    if (object->cached.kind != HR_CACHED_FACE) {
+        hr_policy_forget(&cache->policy, &object->policy);
+    } else {
+        cache->face_count--;
+        if (!object->face.holds) {
+            hr_policy_forget(&cache->bare, &object->policy);
+        }
+    }
+    if (object->cached.kind != HR_CACHED_SEGMENT) {
+        hr_residents_evict(cache->residents, object->ino, object->cached.file_id);
+    }
     hr_journal_forget(cache->journal, object);
-    hr_table_remove(cache, object);
-    hr_budget_give_up(&cache->budget, hr_budget_charge(object->cached.size));
+    leave_tables(cache, object);
+    hr_budget_give_up(&cache->budget, hr_object_charge(object));
 }
 
 static struct hr_object *object_of_leaving(struct hr_work *work)
@@ -63,15 +130,36 @@ static void leaving_run(struct hr_work *work)
 static void leaving_done(struct hr_work *work)
 {
     struct hr_object *object = object_of_leaving(work);
-    hr_budget_unlinked(&object->cache->budget, hr_budget_charge(object->cached.size));
+    hr_budget_unlinked(&object->cache->budget, hr_object_charge(object));
     free(object);
+}
+
+static bool pinned(const struct hr_object *object)
+{
+    return object->cached.kind == HR_CACHED_SEGMENT && object->segment.copies;
 }
 
 void hr_cache_unlink_later(struct hr_object *object)
 {
+    if (pinned(object)) {
+        object->segment.left = true;
+        return;
+    }
     object->leaving.run = leaving_run;
     object->leaving.done = leaving_done;
     hr_writers_push(object->cache->writers, &object->leaving);
+}
+
+void hr_segment_pin(struct hr_object *segment)
+{
+    segment->segment.copies++;
+}
+
+void hr_segment_unpin(struct hr_object *segment)
+{
+    if (!--segment->segment.copies && segment->segment.left) {
+        hr_cache_unlink_later(segment);
+    }
 }
 
 uint64_t hr_cache_give_up(struct hr_cache *cache, uint64_t bytes, struct hr_object **ret_list)
@@ -84,9 +172,13 @@ uint64_t hr_cache_give_up(struct hr_cache *cache, uint64_t bytes, struct hr_obje
         }
         struct hr_object *object = (struct hr_object *)((char *)node - offsetof(struct hr_object, policy));
         hr_cache_take_out(cache, object);
-        given += hr_budget_charge(object->cached.size);
+        given += hr_object_charge(object);
         cache->evictions++;
         cache->evicted_bytes += object->cached.size;
+        if (pinned(object)) {
+            hr_cache_unlink_later(object);
+            continue;
+        }
         object->next_victim = *ret_list;
         *ret_list = object;
     }
@@ -115,8 +207,7 @@ void hr_cache_drop(struct hr_cache *cache, uint64_t file_id)
 {
     struct hr_object *object = hr_table_by_id(cache, file_id);
     if (object) {
-        hr_cache_take_out(cache, object);
-        hr_cache_unlink_later(object);
+        hr_cache_leave(cache, object);
     }
 }
 
@@ -124,15 +215,26 @@ void hr_cache_recheck(struct hr_cache *cache)
 {
     struct hr_object *object = NULL;
     struct hr_object *next = NULL;
+    struct hr_object *faces = NULL; /* they take others with them: after the walk */
     HASH_ITER(by_id, cache->by_id, object, next)
     {
         char path[PATH_MAX];
         struct stat st;
         hr_object_path(cache->dir, object->cached.file_id, path);
-        if (lstat(path, &st) < 0 || !hr_object_matches(object, &st, cache->dev)) {
-            hr_cache_take_out(cache, object);
-            hr_cache_unlink_later(object);
+        if (!lstat(path, &st) && hr_object_matches(object, &st, cache->dev)) {
+            continue;
         }
+        if (object->cached.kind == HR_CACHED_FACE) {
+            object->next_victim = faces;
+            faces = object;
+        } else {
+            hr_cache_leave(cache, object);
+        }
+    }
+    while (faces) {
+        object = faces;
+        faces = object->next_victim;
+        hr_cache_leave(cache, object);
     }
     hr_journal_rewrite(cache->journal);
     /* What cannot be written again is only for later lives and newer clients: this life goes on. */

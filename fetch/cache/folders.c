@@ -155,7 +155,8 @@ int hr_folders_probe(const char *dir, uint64_t *ret_dev)
 
 bool hr_object_matches(const struct hr_object *object, const struct stat *st, uint64_t dev)
 {
-    return S_ISREG(st->st_mode) && (st->st_mode & 07777) == 0400 && st->st_uid == geteuid() &&
-           st->st_dev == dev && st->st_ino == object->ino && (uint64_t)st->st_size == object->cached.size &&
-           st->st_mtim.tv_sec == object->written_s && (uint32_t)st->st_mtim.tv_nsec == object->nonce;
+    return S_ISREG(st->st_mode) && (st->st_mode & 07777) == hr_object_mode(object) &&
+           st->st_uid == geteuid() && st->st_dev == dev && st->st_ino == object->ino &&
+           (uint64_t)st->st_size == hr_object_file_bytes(object) && st->st_mtim.tv_sec == object->written_s &&
+           (uint32_t)st->st_mtim.tv_nsec == object->nonce;
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -16,16 +17,29 @@
 #include "fetch/cache/policy.h"
 #include "fetch/cache/record.h"
 #include "fetch/cache/residents.h"
+#include "fetch/cache/segments.h"
 #include "fetch/cache/writers.h"
 
 /* Longest cache_dir: what is below it ("/objects/XX/ID", "/residents-BOOT-GEN") fits in PATH_MAX. */
 #define HR_CACHE_DIR_MAX (PATH_MAX - 64)
 
-/* source, key, '\0', etag: what by_key is keyed by. */
-#define HR_IDENTITY_BYTES_MAX (sizeof(struct hr_source_id) + HR_KEY_MAX + 1 + HR_ETAG_BYTES_MAX)
+/* source, key, '\0', etag, and of a face a '\0' more: what by_key is keyed by. */
+#define HR_IDENTITY_BYTES_MAX (sizeof(struct hr_source_id) + HR_KEY_MAX + 1 + HR_ETAG_BYTES_MAX + 1)
 
 struct hr_object {
     struct hr_cached cached; /* key and etag point into identity */
+    union {
+        struct {
+            struct hr_object *segments; /* those in the index, any order */
+            uint32_t holds;             /* segments here and on their way in; 0: it is among cache->bare */
+        } face;
+        struct {
+            struct hr_object *previous; /* of its face's */
+            struct hr_object *next;
+            uint32_t copies; /* parts of puts that are still to be copied from its file */
+            bool left;       /* unlinked when the last of them is done */
+        } segment;
+    };
     uint64_t ino;
     uint64_t salt;
     int64_t written_s; /* seconds of the file's mtime; nanoseconds: nonce */
@@ -41,7 +55,7 @@ struct hr_object {
     struct hr_work leaving; /* after it left the tables: its file's unlink */
     struct hr_object *next_victim;
     struct hr_cache *cache;
-    UT_hash_handle by_key;
+    UT_hash_handle by_key; /* not of a segment */
     UT_hash_handle by_id;
     char identity[]; /* identity_len bytes and '\0' */
 };
@@ -53,6 +67,9 @@ struct hr_cache {
     uint64_t seed; /* of hashes (keys come from outside) and of the spool's names */
     struct hr_object *by_key;
     struct hr_object *by_id;
+    struct hr_segments segments;
+    uint64_t face_count;
+    struct hr_policy bare; /* faces without segments, to be given up when there are too many faces */
     struct hr_policy policy;
     struct hr_budget budget;
     struct hr_journal *journal;
@@ -69,20 +86,40 @@ struct hr_cache {
     uint32_t sync_epoch;
     int sync_error;
     bool syncing;
+    bool adopting;
     bool quiet; /* opening or closing: nobody is told */
     bool closing;
     atomic_bool remade; /* a writer found folders missing and made them again */
     uint64_t evictions, evicted_bytes, verify_failures, adopted;
 };
 
-/* table.c: the two hash tables. */
+/* What an object takes of the budget. */
+static inline uint64_t hr_object_charge(const struct hr_object *object)
+{
+    return object->cached.kind == HR_CACHED_FACE ? 0 : hr_budget_charge(object->cached.size);
+}
+
+static inline mode_t hr_object_mode(const struct hr_object *object)
+{
+    return object->cached.kind == HR_CACHED_FACE ? 0200 : 0400;
+}
+
+static inline uint64_t hr_object_file_bytes(const struct hr_object *object)
+{
+    return object->cached.kind == HR_CACHED_FACE ? 0 : object->cached.size;
+}
+
+/* table.c: the two hash tables. Segments are in by_id alone: their face finds them. */
 /* NULL (errno: ENOMEM, EINVAL) or a new object outside the tables; freed with free(). */
-struct hr_object *hr_object_new(struct hr_cache *cache, const struct hr_source_id *source, const char *key,
-                                uint32_t key_len, const char *etag, size_t etag_len);
-int hr_table_add(struct hr_cache *cache, struct hr_object *object); /* to both. 0 or -ENOMEM */
+struct hr_object *hr_object_new(struct hr_cache *cache, enum hr_cached_kind kind,
+                                const struct hr_source_id *source, const char *key, uint32_t key_len,
+                                const char *etag, size_t etag_len);
+int hr_table_add(struct hr_cache *cache, struct hr_object *object); /* 0 or -ENOMEM */
 void hr_table_remove(struct hr_cache *cache, struct hr_object *object);
-struct hr_object *hr_table_find(struct hr_cache *cache, const struct hr_source_id *source, const char *key,
-                                size_t key_len, const char *etag, size_t etag_len);
+/* kind: WHOLE or FACE */
+struct hr_object *hr_table_find(struct hr_cache *cache, enum hr_cached_kind kind,
+                                const struct hr_source_id *source, const char *key, size_t key_len,
+                                const char *etag, size_t etag_len);
 struct hr_object *hr_table_by_id(struct hr_cache *cache, uint64_t file_id);
 
 /* folders.c: paths and folders below cache_dir. Any thread. */
@@ -110,13 +147,35 @@ int hr_ids_persist(struct hr_cache *cache);
 /* adopt.c: takes over what earlier lives left. 0 or -errno. */
 int hr_cache_adopt(struct hr_cache *cache);
 
+/* faces.c: what is special about faces and segments. */
+struct hr_object *hr_face_by_id(struct hr_cache *cache, uint64_t face_id); /* NULL: not there, or no face */
+/* While a face is held, by its segments and by puts of them, it is not given up for its age. */
+void hr_face_hold(struct hr_cache *cache, struct hr_object *face);
+void hr_face_release(struct hr_cache *cache, uint64_t face_id);             /* it may have left meanwhile */
+bool hr_same_version(const struct hr_cached *a, const struct hr_cached *b); /* source, key, ETag */
+/* May a segment of this kind of range and version be put? 0, -EINVAL, -ESTALE. */
+int hr_segment_check(struct hr_cache *cache, const struct hr_cached *segment, struct hr_object **ret_face);
+/* Both: the object that stays (`object`, or one that was there and serves as well) in ret_stays. 0, -ENOMEM,
+ * -ESTALE (segment: its face left). */
+int hr_face_settle(struct hr_cache *cache, struct hr_object *object, struct hr_object **ret_stays);
+int hr_segment_settle(struct hr_cache *cache, struct hr_object *object, struct hr_object **ret_stays);
+/* Gives up bare faces, never `newest` (may be NULL), down to the limit. */
+void hr_faces_trim(struct hr_cache *cache, const struct hr_object *newest);
+/* The object leaves, with its segments when it is a face; the files are unlinked. */
+void hr_cache_leave(struct hr_cache *cache, struct hr_object *object);
+
 /* evict.c */
-/* Admits a new object: tables, policy, budget (its reservation was settled by the caller), residents,
- * journal. An older object of the same identity leaves. 0 or -ENOMEM. */
-int hr_cache_admit(struct hr_cache *cache, struct hr_object *object);
-/* Takes it out of everything and tells the owner; its file is the caller's (hr_cache_unlink_later). */
+/* Admits a new object: tables, policy, residents, journal; its budget was settled by the caller. What it
+ * replaces leaves. 0 (ret_stays: the object, or the one that was there and stays instead), -ENOMEM, -ESTALE;
+ * an object that does not stay is the caller's again. */
+int hr_cache_admit(struct hr_cache *cache, struct hr_object *object, struct hr_object **ret_stays);
+/* Takes it out of everything and tells the owner; its file is the caller's (hr_cache_unlink_later). A face
+ * has no segments any more. */
 void hr_cache_take_out(struct hr_cache *cache, struct hr_object *object);
 void hr_cache_unlink_later(struct hr_object *object); /* owns the object from here */
+/* Between these a segment's file is not unlinked, though the segment may leave the cache. */
+void hr_segment_pin(struct hr_object *segment);
+void hr_segment_unpin(struct hr_object *segment);
 /* Evicts until `bytes` are given up; the objects, linked through next_victim, go to ret_list. Bytes given up.
  */
 uint64_t hr_cache_give_up(struct hr_cache *cache, uint64_t bytes, struct hr_object **ret_list);

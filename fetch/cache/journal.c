@@ -34,7 +34,7 @@ static void segment_free(struct hr_journal *journal, struct hr_segment *segment)
     free(segment);
 }
 
-static void segment_unlink(struct hr_journal *journal, struct hr_segment *segment)
+void hr_segment_unlink(struct hr_journal *journal, struct hr_segment *segment)
 {
     char path[PATH_MAX];
     hr_segment_path(journal, segment->number, path);
@@ -88,7 +88,7 @@ void hr_journal_forget(struct hr_journal *journal, struct hr_object *object)
     segment->live_bytes -= bytes;
     journal->live_bytes -= bytes;
     if (!segment->live_bytes && segment != journal->current && !segment->moving) {
-        segment_unlink(journal, segment);
+        hr_segment_unlink(journal, segment);
     }
 }
 
@@ -155,7 +155,7 @@ static void end_current(struct hr_journal *journal)
     journal->current = NULL;
     hr_buf_reset(&journal->pending);
     if (segment && !segment->live_bytes) {
-        segment_unlink(journal, segment);
+        hr_segment_unlink(journal, segment);
     }
 }
 
@@ -172,6 +172,9 @@ static int append_object(struct hr_journal *journal, struct hr_object *object)
         .written_s = object->written_s,
         .nonce = object->nonce,
         .dev = object->dev,
+        .cached = (uint16_t)object->cached.kind,
+        .face_id = object->cached.face_id,
+        .offset = object->cached.offset,
         .key = object->cached.key,
         .key_len = (uint16_t)object->cached.key_len,
         .etag = object->cached.etag,
@@ -237,7 +240,7 @@ static int write_out(struct hr_journal *journal)
     for (struct hr_segment *segment = journal->segments; segment;) {
         struct hr_segment *next = segment->next;
         if (segment->moving && !segment->live_bytes) {
-            segment_unlink(journal, segment);
+            hr_segment_unlink(journal, segment);
         }
         segment = next;
     }

@@ -37,5 +37,6 @@ struct hr_journal {
 void hr_segment_path(const struct hr_journal *journal, uint32_t number, char path[PATH_MAX]);
 struct hr_segment *hr_segment_new(struct hr_journal *journal,
                                   uint32_t number); /* the newest; NULL: no memory */
+void hr_segment_unlink(struct hr_journal *journal, struct hr_segment *segment); /* frees it too */
 
 #endif

@@ -155,6 +155,9 @@ int hr_journal_open(const char *dir, hr_journal_replay_fn replay, void *owner, s
         r = segment ? 0 : -ENOMEM;
         if (!r && !read_segment(path, &bytes)) {
             r = replay_segment(journal, segment, &bytes, replay, owner);
+            if (!r && !segment->bytes) {
+                hr_segment_unlink(journal, segment); /* no record in it: an older layout's, or damage */
+            }
         }
     }
     if (r < 0) {

@@ -22,8 +22,9 @@ static int file_make(struct hr_put *put)
     hr_spool_path(put->cache, put->object->cached.file_id, path);
     int r = 0;
     for (int tries = 0; tries < 3; tries++) {
-        /* 0400 from the start: this descriptor may write, nobody else ever may. */
-        put->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400);
+        /* The last mode from the start: of a whole object or segment this descriptor may write, nobody else
+         * ever may. */
+        put->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, hr_object_mode(put->object));
         if (put->fd >= 0) {
             return 0;
         }
@@ -43,7 +44,24 @@ static int file_make(struct hr_put *put)
     return -EIO;
 }
 
-static int part_write(struct hr_put *put, const struct hr_part *part)
+int hr_write_at(int fd, const char *bytes, size_t len, off_t at)
+{
+    while (len) {
+        ssize_t done = pwrite(fd, bytes, len, at);
+        if (done < 0 && errno == EINTR) {
+            continue;
+        }
+        if (done <= 0) {
+            return done < 0 ? -errno : -EIO;
+        }
+        bytes += done;
+        len -= (size_t)done;
+        at += done;
+    }
+    return 0;
+}
+
+static int part_write(struct hr_put *put, struct hr_part *part)
 {
     if (put->fd < 0) {
         int r = file_make(put);
@@ -57,17 +75,10 @@ static int part_write(struct hr_put *put, const struct hr_part *part)
             return -ENOSPC;
         }
     }
-    for (uint64_t at = 0; at < part->len;) {
-        ssize_t done = pwrite(put->fd, part->bytes.data + at, part->len - at, (off_t)(part->offset + at));
-        if (done < 0 && errno == EINTR) {
-            continue;
-        }
-        if (done <= 0) {
-            return done < 0 ? -errno : -EIO;
-        }
-        at += (uint64_t)done;
+    if (part->source) {
+        return hr_part_copy(put->cache, put->fd, part);
     }
-    return 0;
+    return hr_write_at(put->fd, part->bytes.data, part->len, (off_t)part->offset);
 }
 
 /* Times, mode and what identifies the file. */
@@ -82,10 +93,11 @@ static int file_stamp(struct hr_put *put)
     if (futimens(put->fd, times) < 0 || fstat(put->fd, &st) < 0) {
         return -errno;
     }
-    if ((st.st_mode & 07777) != 0400 && fchmod(put->fd, 0400) < 0) {
+    mode_t mode = hr_object_mode(object);
+    if ((st.st_mode & 07777) != mode && fchmod(put->fd, mode) < 0) {
         return -errno;
     }
-    if ((uint64_t)st.st_size != object->cached.size || st.st_dev != put->cache->dev || !st.st_ino) {
+    if ((uint64_t)st.st_size != hr_object_file_bytes(object) || st.st_dev != put->cache->dev || !st.st_ino) {
         return -EIO; /* somebody cut it, or something was mounted over cache_dir */
     }
     /* As the file system keeps them, which may be coarser than what was set. */
@@ -117,9 +129,9 @@ static int file_name(struct hr_put *put)
 
 static int file_seal(struct hr_put *put)
 {
-    int r = put->fd < 0 ? file_make(put) : 0; /* an empty object */
+    int r = put->fd < 0 ? file_make(put) : 0; /* an empty object, a face */
     if (!r && !put->verified && hr_verify_wanted(&put->verify)) {
-        r = hr_verify_file(&put->verify, put->fd, put->object->cached.size, put->md5_hex);
+        r = hr_verify_file(&put->verify, put->fd, hr_object_file_bytes(put->object), put->md5_hex);
         put->verified = !r;
     }
     if (!r) {
@@ -164,8 +176,8 @@ static void part_land(struct hr_put *put)
 static void verify_early(struct hr_put *put)
 {
     const struct hr_part *part = put->todo.head;
-    if (put->finishing && put->fd < 0 && !put->verified && part && part->len == put->object->cached.size &&
-        hr_verify_wanted(&put->verify)) {
+    if (put->finishing && put->fd < 0 && !put->verified && part && !part->source &&
+        part->len == put->object->cached.size && hr_verify_wanted(&put->verify)) {
         put->result =
             hr_verify_bytes(&put->verify, part->bytes.data ? part->bytes.data : "", part->len, put->md5_hex);
         put->verified = !put->result;

@@ -28,6 +28,9 @@ static void put_free(struct hr_put *put)
         put->next->previous = put->previous;
     }
     cache->put_count--;
+    if (put->face_id) {
+        hr_face_release(cache, put->face_id);
+    }
     hr_extents_release(&put->extents);
     (void)pthread_mutex_destroy(&put->lock);
     free(put->object);
@@ -39,7 +42,7 @@ static void free_victims(struct hr_put *put)
     while (put->victims) {
         struct hr_object *victim = put->victims;
         put->victims = victim->next_victim;
-        hr_budget_unlinked(&put->cache->budget, hr_budget_charge(victim->cached.size));
+        hr_budget_unlinked(&put->cache->budget, hr_object_charge(victim));
         free(victim);
     }
 }
@@ -53,6 +56,7 @@ static void call_landed(struct hr_put *put)
             put->charge - put->landed_bytes < part->len ? put->charge - put->landed_bytes : part->len;
         put->landed_bytes += more;
         hr_budget_land(budget, more);
+        hr_part_let_go(put->cache, part);
         if (part->written) {
             part->written(part->written_owner, part->len);
         }
@@ -65,8 +69,9 @@ static void call_landed(struct hr_put *put)
 static void find_room(struct hr_put *put)
 {
     uint64_t given = 0;
+    uint64_t least = put->charge ? put->charge : hr_budget_charge(0); /* a face takes an inode */
     if (put->room_tries < ROOM_TRIES) {
-        given = hr_cache_give_up(put->cache, put->charge << put->room_tries, &put->victims);
+        given = hr_cache_give_up(put->cache, least << put->room_tries, &put->victims);
         put->room_tries++;
     }
     if (!given) {
@@ -80,12 +85,13 @@ static void complete(struct hr_put *put)
 {
     struct hr_cache *cache = put->cache;
     struct hr_object *object = put->object;
+    struct hr_object *stays = NULL;
     int error = put->result;
     hr_budget_settle(&cache->budget, put->charge, put->landed_bytes, put->sealed);
     if (put->sealed) {
         put->object = NULL;
-        error = hr_cache_admit(cache, object);
-        if (error < 0) {
+        error = hr_cache_admit(cache, object, &stays);
+        if (stays != object) {
             hr_budget_give_up(&cache->budget, put->charge);
             hr_cache_unlink_later(object);
         }
@@ -93,7 +99,10 @@ static void complete(struct hr_put *put)
     if (error == -EBADMSG) {
         cache->verify_failures++;
     }
-    put->done(put->owner, put, error, error ? NULL : &object->cached);
+    if (stays && stays->cached.kind == HR_CACHED_FACE) {
+        hr_journal_flush(cache->journal); /* programs hold it open at once: a next life must know it */
+    }
+    put->done(put->owner, put, error, stays ? &stays->cached : NULL);
     put_free(put);
 }
 
@@ -140,17 +149,17 @@ static int take_id(struct hr_cache *cache, uint64_t *ret_id)
     return 0;
 }
 
-static int find_place(struct hr_cache *cache, uint64_t size, uint64_t *ret_charge)
+static int find_place(struct hr_cache *cache, const struct hr_object *object, uint64_t *ret_charge)
 {
-    uint64_t charge = hr_budget_charge(size);
-    if (charge > cache->budget.limit_bytes || size > INT64_MAX) {
+    uint64_t charge = hr_object_charge(object);
+    if (charge > cache->budget.limit_bytes || object->cached.size > INT64_MAX) {
         return -ENOSPC;
     }
-    int r = hr_cache_make_room(cache, charge);
+    int r = charge ? hr_cache_make_room(cache, charge) : 0;
     if (r == -ENOSPC && cache->put_count) {
         return -EAGAIN;
     }
-    if (!r) {
+    if (!r && object->cached.kind != HR_CACHED_SEGMENT) {
         r = hr_residents_reserve(cache->residents, cache->put_count + 1);
     }
     if (!r) {
@@ -159,79 +168,122 @@ static int find_place(struct hr_cache *cache, uint64_t size, uint64_t *ret_charg
     return r;
 }
 
-int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, struct hr_put **ret)
+static void put_enlist(struct hr_put *put)
 {
-    uint64_t charge = 0;
-    if (cache->closing) {
-        return -ECANCELED;
-    }
-    struct hr_put *put = calloc(1, sizeof(*put));
-    if (!put) {
-        return -ENOMEM;
-    }
-    struct hr_object *object = hr_object_new(cache, &options->source, options->key, options->key_len,
-                                             options->etag, strlen(options->etag));
-    int r = object ? find_place(cache, options->size, &charge) : -errno;
-    if (!r) {
-        r = take_id(cache, &object->cached.file_id);
-    }
-    if (r < 0) {
-        free(object);
-        free(put);
-        return r;
-    }
-    object->cached.size = options->size;
-    object->cached.mtime_ns = options->mtime_ns;
-    object->salt = options->object_dev_salt;
-    object->dev = options->object_dev;
-    put->work = (struct hr_work){.run = hr_put_run, .done = settle};
-    put->cache = cache;
-    put->object = object;
-    put->charge = charge;
-    put->done = options->done;
-    put->owner = options->owner;
-    put->fd = -1;
-    (void)pthread_mutex_init(&put->lock, NULL);
-    hr_budget_reserve(&cache->budget, charge);
+    struct hr_cache *cache = put->cache;
+    hr_budget_reserve(&cache->budget, put->charge);
     put->next = cache->puts;
     if (put->next) {
         put->next->previous = put;
     }
     cache->puts = put;
     cache->put_count++;
+}
+
+static struct hr_object *object_of(struct hr_cache *cache, const struct hr_put_options *options)
+{
+    struct hr_object *object = hr_object_new(cache, options->kind, &options->source, options->key,
+                                             options->key_len, options->etag, strlen(options->etag));
+    if (object) {
+        object->cached.size = options->size;
+        object->cached.mtime_ns = options->mtime_ns;
+        object->salt = options->object_dev_salt;
+        object->dev = options->object_dev;
+    }
+    if (object && options->kind == HR_CACHED_SEGMENT) {
+        object->cached.face_id = options->face_id;
+        object->cached.offset = options->offset;
+    }
+    return object;
+}
+
+static int prepare(struct hr_cache *cache, struct hr_put *put, const struct hr_put_options *options)
+{
+    struct hr_object *object = object_of(cache, options);
+    struct hr_object *face = NULL;
+    put->object = object;
+    int r = object ? 0 : -errno;
+    if (!r && object->cached.kind == HR_CACHED_SEGMENT) {
+        r = hr_segment_check(cache, &object->cached, &face);
+    }
+    if (!r) {
+        r = find_place(cache, object, &put->charge);
+    }
+    if (!r) {
+        r = take_id(cache, &object->cached.file_id);
+    }
+    if (!r && face) {
+        put->face_id = object->cached.face_id;
+        hr_face_hold(cache, face);
+    }
+    return r;
+}
+
+int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, struct hr_put **ret)
+{
+    if (cache->closing || (unsigned)options->kind > HR_CACHED_SEGMENT) {
+        return cache->closing ? -ECANCELED : -EINVAL;
+    }
+    struct hr_put *put = calloc(1, sizeof(*put));
+    if (!put) {
+        return -ENOMEM;
+    }
+    int r = prepare(cache, put, options);
+    if (r < 0) {
+        free(put->object);
+        free(put);
+        return r;
+    }
+    put->work = (struct hr_work){.run = hr_put_run, .done = settle};
+    put->cache = cache;
+    put->done = options->done;
+    put->owner = options->owner;
+    put->fd = -1;
+    (void)pthread_mutex_init(&put->lock, NULL);
+    put_enlist(put);
     *ret = put;
+    return 0;
+}
+
+int hr_put_give(struct hr_put *put, struct hr_part *part)
+{
+    const struct hr_cached *cached = &put->object->cached;
+    if (put->failed || put->finish_called || put->abort_called) {
+        return put->failed ? put->failed : -EINVAL;
+    }
+    if (cached->kind == HR_CACHED_FACE || part->offset > cached->size ||
+        part->len > cached->size - part->offset) {
+        return -EINVAL;
+    }
+    int r = part->len ? hr_extents_add(&put->extents, part->offset, part->offset + part->len) : 0;
+    if (r < 0) {
+        return r;
+    }
+    (void)pthread_mutex_lock(&put->lock);
+    hr_parts_append(&put->incoming, part);
+    (void)pthread_mutex_unlock(&put->lock);
+    push(put);
     return 0;
 }
 
 int hr_put_part(struct hr_put *put, uint64_t offset, struct hr_buf *part,
                 void (*written)(void *owner, uint64_t bytes), void *written_owner)
 {
-    if (put->failed || put->finish_called || put->abort_called) {
-        return put->failed ? put->failed : -EINVAL;
-    }
-    uint64_t size = put->object->cached.size;
-    if (offset > size || part->len > size - offset) {
-        return -EINVAL;
-    }
     struct hr_part *node = calloc(1, sizeof(*node));
     if (!node) {
         return -ENOMEM;
-    }
-    int r = part->len ? hr_extents_add(&put->extents, offset, offset + part->len) : 0;
-    if (r < 0) {
-        free(node);
-        return r;
     }
     node->offset = offset;
     node->len = part->len;
     node->bytes = *part;
     node->written = written;
     node->written_owner = written_owner;
+    int r = hr_put_give(put, node);
+    if (r < 0) {
+        free(node);
+        return r;
+    }
     hr_buf_init(part, part->ceiling);
-    (void)pthread_mutex_lock(&put->lock);
-    hr_parts_append(&put->incoming, node);
-    (void)pthread_mutex_unlock(&put->lock);
-    push(put);
     return 0;
 }
 
@@ -241,12 +293,12 @@ void hr_put_finish(struct hr_put *put, const struct hr_verify *verify)
         return;
     }
     put->finish_called = true;
-    if (verify) {
+    if (verify && put->object->cached.kind != HR_CACHED_FACE) {
         put->verify = *verify;
     }
     (void)pthread_mutex_lock(&put->lock);
     put->finish_asked = true;
-    if (!hr_extents_cover(&put->extents, put->object->cached.size)) {
+    if (!hr_extents_cover(&put->extents, hr_object_file_bytes(put->object))) {
         put->order_error = -EINVAL;
     }
     (void)pthread_mutex_unlock(&put->lock);

@@ -1,5 +1,6 @@
-/* A put, shared between its two sides: put.c on the loop, objects.c on a writer thread. At any time at most
- * one writer thread works on a put, and while it does (running) the loop touches only what is under the lock.
+/* A put, shared between its two sides: put.c on the loop, objects.c on a writer thread; copy.c has both. At
+ * any time at most one writer thread works on a put, and while it does (running) the loop touches only what
+ * is under the lock.
  */
 #ifndef HR_CACHE_PUT_H
 #define HR_CACHE_PUT_H
@@ -13,7 +14,10 @@ struct hr_part {
     struct hr_part *next;
     uint64_t offset;
     uint64_t len;
-    struct hr_buf bytes; /* released as soon as it is written or given up */
+    struct hr_buf bytes;      /* released as soon as it is written or given up */
+    struct hr_object *source; /* pinned segment to copy from, in place of bytes; or NULL */
+    uint64_t source_offset;   /* in its file */
+    bool source_bad;          /* its file is not what it was */
     void (*written)(void *owner, uint64_t bytes);
     void *written_owner;
 };
@@ -30,6 +34,7 @@ struct hr_put {
     struct hr_put *previous; /* in cache->puts */
     struct hr_put *next;
     struct hr_object *object; /* becomes the cached object */
+    uint64_t face_id;         /* of a segment: the face that this put holds; else 0 */
     uint64_t charge;
     uint64_t landed_bytes;
     void (*done)(void *owner, struct hr_put *put, int error, const struct hr_cached *cached);
@@ -85,7 +90,15 @@ static inline struct hr_part *hr_parts_take(struct hr_parts *list)
     return part;
 }
 
+/* put.c: takes a part over for the writer; on an error it is still the caller's. */
+int hr_put_give(struct hr_put *put, struct hr_part *part);
+
 /* objects.c: the writer's side, a struct hr_work's run. */
 void hr_put_run(struct hr_work *work);
+int hr_write_at(int fd, const char *bytes, size_t len, off_t at); /* all of it: 0 or -errno */
+
+/* copy.c */
+int hr_part_copy(const struct hr_cache *cache, int to_fd, struct hr_part *part); /* writer: 0 or -errno */
+void hr_part_let_go(struct hr_cache *cache, struct hr_part *part); /* loop: unpins what it was copied from */
 
 #endif

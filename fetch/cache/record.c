@@ -5,7 +5,7 @@
 
 #include "fetch/base/digest.h"
 
-#define RECORD_MAGIC 0x31435248u /* "HRC1" */
+#define RECORD_MAGIC 0x32435248u /* "HRC2" */
 #define NONCE_END 1000000000u    /* nanoseconds of a second */
 
 struct wire {
@@ -15,7 +15,7 @@ struct wire {
     uint16_t kind;
     uint16_t key_len;
     uint16_t etag_len;
-    uint16_t reserved;
+    uint16_t cached; /* enum hr_cached_kind */
     uint32_t epoch;
     uint8_t id[16];
     uint64_t file_id;
@@ -26,8 +26,10 @@ struct wire {
     int64_t written_s;
     uint32_t nonce;
     uint32_t dev;
+    uint64_t face_id;
+    uint64_t offset;
 };
-_Static_assert(sizeof(struct wire) == 96, "no holes: a hole would carry memory to disk");
+_Static_assert(sizeof(struct wire) == HR_RECORD_HEAD_BYTES, "no holes: a hole would carry memory to disk");
 
 #define CRC_FROM (offsetof(struct wire, crc) + sizeof(uint32_t))
 
@@ -36,21 +38,35 @@ size_t hr_record_bytes(uint32_t key_len, uint32_t etag_len)
     return (sizeof(struct wire) + key_len + etag_len + 7) & ~(size_t)7;
 }
 
+/* What may be wrong with it beyond this shows when its face is there. */
+static int segment_good(const struct wire *wire)
+{
+    if (wire->cached != HR_CACHED_SEGMENT) {
+        return wire->cached <= HR_CACHED_FACE && !wire->face_id && !wire->offset;
+    }
+    return wire->face_id && wire->face_id < wire->file_id && wire->size && wire->size <= HR_CELL_BYTES &&
+           wire->offset <= INT64_MAX - HR_CELL_BYTES;
+}
+
 static int fields_good(const struct wire *wire)
 {
-    if (wire->key_len > HR_KEY_MAX || wire->etag_len > HR_ETAG_BYTES_MAX || wire->reserved) {
+    if (wire->key_len > HR_KEY_MAX || wire->etag_len > HR_ETAG_BYTES_MAX) {
+        return 0;
+    }
+    if (wire->kind != HR_RECORD_OBJECT &&
+        (wire->cached || wire->face_id || wire->offset || wire->key_len || wire->etag_len)) {
         return 0;
     }
     switch (wire->kind) {
     case HR_RECORD_OBJECT:
         /* Two inode numbers are markers of struct hr_resident. */
         return wire->file_id && wire->key_len && wire->nonce < NONCE_END && wire->size <= INT64_MAX &&
-               wire->ino && wire->ino != HR_INO_GONE;
+               wire->ino && wire->ino != HR_INO_GONE && segment_good(wire);
     case HR_RECORD_IDS:
-        return wire->file_id && !wire->key_len && !wire->etag_len;
+        return wire->file_id != 0;
     case HR_RECORD_SEGMENT:
     case HR_RECORD_SYNCED:
-        return !wire->key_len && !wire->etag_len;
+        return 1;
     default:
         return 0;
     }
@@ -96,6 +112,9 @@ int hr_record_encode(const struct hr_record *record, struct hr_buf *out)
         .written_s = record->written_s,
         .nonce = record->nonce,
         .dev = record->dev,
+        .cached = record->cached,
+        .face_id = record->face_id,
+        .offset = record->offset,
     };
     memcpy(wire->id, record->id, sizeof(wire->id));
     char *texts = image.bytes + sizeof(*wire);
@@ -143,6 +162,9 @@ int hr_record_decode(const void *bytes, size_t len, struct hr_record *ret, size_
         .written_s = wire.written_s,
         .nonce = wire.nonce,
         .dev = wire.dev,
+        .cached = wire.cached,
+        .face_id = wire.face_id,
+        .offset = wire.offset,
         .key = texts,
         .key_len = wire.key_len,
         .etag = texts + wire.key_len,

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "fetch/base/buf.h"
+#include "fetch/cache/cache.h"
 #include "interpose/abi.h"
 
 #define HR_ETAG_BYTES_MAX 135 /* what struct hr_call of fetch/store/store.h holds */
@@ -18,9 +19,9 @@
 
 enum hr_record_kind {
     HR_RECORD_SEGMENT = 1, /* first of each file: boot_id, epoch (proven so far) */
-    HR_RECORD_OBJECT = 2,
-    HR_RECORD_SYNCED = 3, /* epoch: objects of this and earlier epochs are on the disk */
-    HR_RECORD_IDS = 4     /* file_id: no number from here on was ever given */
+    HR_RECORD_OBJECT = 2,  /* or a face, or a segment of one */
+    HR_RECORD_SYNCED = 3,  /* epoch: objects of this and earlier epochs are on the disk */
+    HR_RECORD_IDS = 4      /* file_id: no number from here on was ever given */
 };
 
 struct hr_record {
@@ -35,14 +36,17 @@ struct hr_record {
     int64_t mtime_ns;  /* the object's */
     int64_t written_s; /* seconds and nanoseconds (nonce) of the file's mtime */
     uint32_t nonce;
-    uint32_t dev;    /* st_dev to report */
-    const char *key; /* decoded: inside the bytes given, not terminated */
+    uint32_t dev;             /* st_dev to report */
+    uint16_t cached;          /* enum hr_cached_kind */
+    uint64_t face_id, offset; /* HR_CACHED_SEGMENT: its face, older than itself; else 0 */
+    const char *key;          /* decoded: inside the bytes given, not terminated */
     uint16_t key_len;
     const char *etag;
     uint16_t etag_len;
 };
 
-#define HR_RECORD_BYTES_MAX (96 + HR_KEY_MAX + HR_ETAG_BYTES_MAX + 7)
+#define HR_RECORD_HEAD_BYTES 112 /* of a record without texts */
+#define HR_RECORD_BYTES_MAX (HR_RECORD_HEAD_BYTES + HR_KEY_MAX + HR_ETAG_BYTES_MAX + 7)
 
 size_t hr_record_bytes(uint32_t key_len, uint32_t etag_len);
 /* 0, -EINVAL (out of the bounds that decoding asks for), -ENOMEM, -EFBIG. */

@@ -56,7 +56,7 @@ static void record_close(struct hr_resident *record)
     atomic_store_explicit(&record->seq, seq + 1, memory_order_release);
 }
 
-static void record_write(struct hr_resident *record, const struct hr_resident_fields *fields, uint32_t flags)
+static void record_write(struct hr_resident *record, const struct hr_resident_fields *fields)
 {
     record_open(record);
     PUBLISH(record->nonce, fields->nonce);
@@ -64,7 +64,7 @@ static void record_write(struct hr_resident *record, const struct hr_resident_fi
     PUBLISH(record->mtime_ns, fields->mtime_ns);
     PUBLISH(record->object_ino, fields->object_ino);
     PUBLISH(record->object_dev, fields->object_dev);
-    PUBLISH(record->flags, flags);
+    PUBLISH(record->flags, fields->flags);
     PUBLISH(record->file_id, fields->file_id);
     atomic_store_explicit(&record->ino, fields->ino, memory_order_release);
     record_close(record);
@@ -143,8 +143,9 @@ static void copy_records(const struct hr_residents_table *table, struct hr_resid
             .file_id = record->file_id,
             .object_dev = record->object_dev,
             .nonce = record->nonce,
+            .flags = record->flags,
         };
-        record_write(slot, &fields, record->flags);
+        record_write(slot, &fields);
     }
 }
 
@@ -250,7 +251,7 @@ void hr_residents_put(struct hr_residents_table *table, const struct hr_resident
             table->taken++;
         }
     }
-    record_write(record, fields, 0);
+    record_write(record, fields);
 }
 
 static void bury(struct hr_residents_table *table, const struct gone *gone)

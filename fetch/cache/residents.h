@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_RESIDENT_EVICTED 1u
 #define HR_EVICTED_KEPT                                                                                      \
     65536u /* more than the descriptors of a big node that are open at once; 4 MiB of records */
 
@@ -24,6 +23,7 @@ struct hr_resident_fields {
     uint64_t file_id;
     uint32_t object_dev;
     uint32_t nonce;
+    uint32_t flags; /* HR_RESIDENT_FACE or 0 */
 };
 
 struct hr_residents_options {

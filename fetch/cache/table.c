@@ -20,8 +20,9 @@ static unsigned hash_bytes(uint64_t seed, const char *bytes, size_t len)
     return (unsigned)(hash ^ (hash >> 32));
 }
 
-static size_t make_identity(char *identity, const struct hr_source_id *source, const char *key,
-                            size_t key_len, const char *etag, size_t etag_len)
+/* No text has a NUL in it: one more at the end tells a face's from that of its version's whole object. */
+static size_t make_identity(char *identity, enum hr_cached_kind kind, const struct hr_source_id *source,
+                            const char *key, size_t key_len, const char *etag, size_t etag_len)
 {
     char *at = identity;
     memcpy(at, source->bytes, sizeof(source->bytes));
@@ -30,7 +31,8 @@ static size_t make_identity(char *identity, const struct hr_source_id *source, c
     at += key_len;
     *at++ = '\0';
     memcpy(at, etag, etag_len);
-    return sizeof(source->bytes) + key_len + 1 + etag_len;
+    at[etag_len] = '\0';
+    return sizeof(source->bytes) + key_len + 1 + etag_len + (kind == HR_CACHED_FACE);
 }
 
 static bool texts_good(const char *key, size_t key_len, const char *etag, size_t etag_len)
@@ -39,22 +41,23 @@ static bool texts_good(const char *key, size_t key_len, const char *etag, size_t
            !memchr(etag, '\0', etag_len);
 }
 
-struct hr_object *hr_object_new(struct hr_cache *cache, const struct hr_source_id *source, const char *key,
-                                uint32_t key_len, const char *etag, size_t etag_len)
+struct hr_object *hr_object_new(struct hr_cache *cache, enum hr_cached_kind kind,
+                                const struct hr_source_id *source, const char *key, uint32_t key_len,
+                                const char *etag, size_t etag_len)
 {
     if (!texts_good(key, key_len, etag, etag_len)) {
         errno = EINVAL;
         return NULL;
     }
-    size_t identity_len = sizeof(*source) + key_len + 1 + etag_len;
-    struct hr_object *object = calloc(1, sizeof(*object) + identity_len + 1);
+    struct hr_object *object = calloc(1, sizeof(*object) + sizeof(*source) + key_len + 1 + etag_len + 1);
     if (!object) {
         return NULL;
     }
-    (void)make_identity(object->identity, source, key, key_len, etag, etag_len);
     object->cache = cache;
-    object->identity_len = (uint32_t)identity_len;
+    object->identity_len =
+        (uint32_t)make_identity(object->identity, kind, source, key, key_len, etag, etag_len);
     object->etag_len = (uint16_t)etag_len;
+    object->cached.kind = kind;
     object->cached.source = *source;
     object->cached.key = object->identity + sizeof(*source);
     object->cached.key_len = key_len;
@@ -64,16 +67,22 @@ struct hr_object *hr_object_new(struct hr_cache *cache, const struct hr_source_i
 
 int hr_table_add(struct hr_cache *cache, struct hr_object *object)
 {
-    unsigned hash = hash_bytes(cache->seed, object->identity, object->identity_len);
-    HASH_ADD_KEYPTR_BYHASHVALUE(by_key, cache->by_key, object->identity, object->identity_len, hash, object);
-    if (!object->by_key.tbl) {
-        return -ENOMEM;
+    bool named = object->cached.kind != HR_CACHED_SEGMENT;
+    if (named) {
+        unsigned hash = hash_bytes(cache->seed, object->identity, object->identity_len);
+        HASH_ADD_KEYPTR_BYHASHVALUE(by_key, cache->by_key, object->identity, object->identity_len, hash,
+                                    object);
+        if (!object->by_key.tbl) {
+            return -ENOMEM;
+        }
     }
-    hash = (unsigned)hr_mix64(object->cached.file_id);
+    unsigned hash = (unsigned)hr_mix64(object->cached.file_id);
     HASH_ADD_KEYPTR_BYHASHVALUE(by_id, cache->by_id, &object->cached.file_id, sizeof(object->cached.file_id),
                                 hash, object);
     if (!object->by_id.tbl) {
-        HASH_DELETE(by_key, cache->by_key, object);
+        if (named) {
+            HASH_DELETE(by_key, cache->by_key, object);
+        }
         return -ENOMEM;
     }
     return 0;
@@ -81,19 +90,22 @@ int hr_table_add(struct hr_cache *cache, struct hr_object *object)
 
 void hr_table_remove(struct hr_cache *cache, struct hr_object *object)
 {
-    HASH_DELETE(by_key, cache->by_key, object);
+    if (object->cached.kind != HR_CACHED_SEGMENT) {
+        HASH_DELETE(by_key, cache->by_key, object);
+    }
     HASH_DELETE(by_id, cache->by_id, object);
 }
 
-struct hr_object *hr_table_find(struct hr_cache *cache, const struct hr_source_id *source, const char *key,
-                                size_t key_len, const char *etag, size_t etag_len)
+struct hr_object *hr_table_find(struct hr_cache *cache, enum hr_cached_kind kind,
+                                const struct hr_source_id *source, const char *key, size_t key_len,
+                                const char *etag, size_t etag_len)
 {
     char identity[HR_IDENTITY_BYTES_MAX];
     struct hr_object *object = NULL;
     if (!texts_good(key, key_len, etag, etag_len)) {
         return NULL;
     }
-    size_t len = make_identity(identity, source, key, key_len, etag, etag_len);
+    size_t len = make_identity(identity, kind, source, key, key_len, etag, etag_len);
     unsigned hash = hash_bytes(cache->seed, identity, len);
     HASH_FIND_BYHASHVALUE(by_key, cache->by_key, identity, len, hash, object);
     return object;

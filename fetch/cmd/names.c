@@ -322,10 +322,12 @@ int hr_cmd_stat(int argc, char **argv)
 
 /* ---- cat ---- */
 
-static int copy_out(const char *file)
+/* From `skip` to the file's end; *ret_bytes is what was written, also when it fails. */
+static int copy_out(const char *file, uint64_t skip, uint64_t *ret_bytes)
 {
+    *ret_bytes = 0;
     hr_cleanup_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
+    if (fd < 0 || lseek(fd, (off_t)skip, SEEK_SET) < 0) {
         return -errno;
     }
     char chunk[65536];
@@ -337,9 +339,59 @@ static int copy_out(const char *file)
                 return -errno;
             }
             at += wrote > 0 ? wrote : 0;
+            *ret_bytes += wrote > 0 ? (uint64_t)wrote : 0;
         }
     }
     return got < 0 ? -errno : 0;
+}
+
+/* A large object, segment by segment: it need not fit the cache. */
+static int copy_segments(const struct target *target, uint64_t face, uint64_t size,
+                         char message[HR_MESSAGE_BYTES])
+{
+    int error = 0, tries = 0;
+    for (uint64_t at = 0; at < size && error == 0;) {
+        json_t *answer = NULL;
+        error = hr_client_ask(&target->job, true,
+                              json_pack("{s:s, s:I, s:I, s:I, s:I}", "op", "segment", "tree",
+                                        (json_int_t)target->tree, "face", (json_int_t)face, "offset",
+                                        (json_int_t)at, "bytes", (json_int_t)(size - at)),
+                              &answer, message);
+        if (error < 0) {
+            break;
+        }
+        uint64_t first = (uint64_t)json_integer_value(json_object_get(answer, "offset"));
+        uint64_t copied = 0;
+        error = at < first
+                    ? -EPROTO
+                    : copy_out(json_string_value(json_object_get(answer, "file")), at - first, &copied);
+        json_decref(answer);
+        at += copied;
+        tries = copied ? 0 : tries + 1;
+        if (error == -ENOENT && tries < HR_TARGET_TRIES) {
+            error = 0; /* evicted between the answer and the open */
+        } else if (error == -ENOENT || (error == 0 && copied == 0)) {
+            error = -EIO; /* never ENOENT: part of it is written already */
+        }
+        snprintf(message, HR_MESSAGE_BYTES, "%s", strerror(-error));
+    }
+    return error;
+}
+
+static int cat_answered(const struct target *target, const json_t *answer, char message[HR_MESSAGE_BYTES])
+{
+    json_int_t face = json_integer_value(json_object_get(answer, "face"));
+    uint64_t copied;
+    int error = -EISDIR;
+    if (face) {
+        return copy_segments(target, (uint64_t)face,
+                             (uint64_t)json_integer_value(json_object_get(answer, "size")), message);
+    }
+    if (strcmp(json_string_value(json_object_get(answer, "kind")), "dir") != 0) {
+        error = copy_out(json_string_value(json_object_get(answer, "file")), 0, &copied);
+    }
+    snprintf(message, HR_MESSAGE_BYTES, "%s", strerror(-error));
+    return error;
 }
 
 static int cat_one(const char *arg)
@@ -352,12 +404,8 @@ static int cat_one(const char *arg)
         json_t *answer = NULL;
         error = ask(&target, "open", target.path, &answer, message);
         again = false;
-        if (error == 0 && strcmp(json_string_value(json_object_get(answer, "kind")), "dir") == 0) {
-            error = -EISDIR;
-            snprintf(message, sizeof message, "%s", strerror(EISDIR));
-        } else if (error == 0) {
-            error = copy_out(json_string_value(json_object_get(answer, "file")));
-            snprintf(message, sizeof message, "%s", strerror(-error));
+        if (error == 0) {
+            error = cat_answered(&target, answer, message);
             again = error == -ENOENT; /* evicted between the answer and the open */
         }
         json_decref(answer);

@@ -25,9 +25,11 @@ static void ring_answer(void *owner, uint32_t ticket, const struct hr_answer *an
     atomic_thread_fence(memory_order_release);
     slot->error = answer->error;
     slot->kind = answer->kind;
+    slot->flags = answer->flags;
     slot->size = answer->size;
     slot->mtime_ns = answer->mtime_ns;
     slot->file_id = answer->file_id;
+    slot->offset = answer->offset;
     atomic_store_explicit(&slot->word, ticket, memory_order_release);
     syscall(SYS_futex, &slot->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

@@ -1,20 +1,19 @@
-/* The life of one want: its requests, the bytes into the cache, the proof, the news to whoever waits.
+/* The requests of one want, and its bytes on their way into the cache; outcome.c has what becomes of it.
  *
- * A small object is one GET. A large one is ranges of HR_PART_BYTES, each conditional on the ETag. One whose
- * size is not known starts with one range of small_max, which usually is all of it. */
+ * A small object is one GET. A whole large one is ranges of HR_PART_BYTES, each conditional on the ETag, of
+ * which segments that are there save the requests. A segment is one such range. An object whose size is not
+ * known starts with one range of small_max, which usually is all of it. */
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "fetch/base/clock.h"
 #include "interpose/abi.h"
 
-#define HR_VERIFY_TRIES 3        /* a body that does not match is asked for again so often */
-#define HR_FOLLOW_AGAIN_MS 30000 /* an object that still differs after a fresh listing is an error */
+#define HR_COPIES_MAX 8   /* segments that one want copies from at a time: each holds a descriptor */
 #define HR_DENIED_AFTER 3 /* refusals in a row, without one success, before nothing is asked any more */
 #define HR_DENIED_MS 30000
 
@@ -28,7 +27,8 @@ static uint64_t part_bytes(const struct hr_plan *plan, const struct hr_want *wan
     if (want->size == HR_UNKNOWN_BYTES) {
         return plan->options.small_max_bytes < HR_PART_BYTES ? plan->options.small_max_bytes : HR_PART_BYTES;
     }
-    if (want->next_offset == 0 && want->size <= plan->options.small_max_bytes) {
+    if (want->kind == HR_WANT_OBJECT && want->next_offset == 0 &&
+        want->size <= plan->options.small_max_bytes) {
         return want->size;
     }
     uint64_t left = want->size - want->next_offset;
@@ -45,7 +45,7 @@ bool hr_fetch_all_asked(const struct hr_want *want)
     return want->next_offset >= want->size || (want->size == HR_UNKNOWN_BYTES && want->calls > 0);
 }
 
-static void memory_add(struct hr_plan *plan, int64_t bytes)
+void hr_fetch_memory(struct hr_plan *plan, int64_t bytes)
 {
     plan->stats.memory_bytes = (uint64_t)((int64_t)plan->stats.memory_bytes + bytes);
     if (plan->stats.memory_bytes > plan->stats.memory_max_bytes) {
@@ -53,203 +53,33 @@ static void memory_add(struct hr_plan *plan, int64_t bytes)
     }
 }
 
-/* Gone before anybody is answered: whoever asks again from inside an answer gets a want of its own. */
-static void end_with(struct hr_want *want, const struct hr_answer *answer)
-{
-    struct hr_waiter *waiters = want->waiters;
-    want->waiters = NULL;
-    hr_want_end(want);
-    hr_waiters_answer(&waiters, answer);
-}
-
-/* What an open may say: trouble inside the cache or the transport is EIO to a program. */
-static int told_error(int error)
-{
-    switch (error) {
-    case -EINVAL:
-    case -EBADMSG:
-    case -EMSGSIZE:
-    case -EBUSY:
-        return -EIO;
-    default:
-        return error;
-    }
-}
-
-/* Tells everybody who waits that it failed, and ends the want. */
-static void fail(struct hr_want *want, int error, const char *message)
-{
-    struct hr_plan *plan = want->plan;
-    uint32_t key_len;
-    const char *key = hr_want_key(want, &key_len);
-    error = told_error(error);
-    if (want->put) {
-        hr_put_abort(want->put);
-        want->put = NULL;
-    }
-    if (error != -ECANCELED) {
-        plan->stats.failed++;
-        hr_tree_say(want->tree, error, message);
-    }
-    if (want->reason != HR_REASON_DEMAND) {
-        hr_sweep_failed(want, error);
-    }
-    /* Canceled: we are ending, the words stay as they are and the next daemon is asked. */
-    for (uint32_t i = 0; i < plan->tree_count && want->reason == HR_REASON_DEMAND && error != -ECANCELED;
-         i++) {
-        struct hr_plan_tree *tree = plan->trees[i];
-        if (memcmp(&tree->asking, &want->tree->asking, sizeof tree->asking) == 0) {
-            hr_tree_failed(tree, key, key_len, want->etag, error);
-        }
-    }
-    struct hr_answer answer = {.error = error};
-    end_with(want, &answer);
-}
-
-/* The store has another version than the index says. True: with changed=follow a new listing is on its way,
- * and whoever waits looks the name up again in it. */
-static bool follow(struct hr_want *want)
-{
-    struct hr_plan_tree *tree = want->tree;
-    int64_t now_ms = hr_clock_ms();
-    want->plan->stats.changed++;
-    if (!tree->settings.follow || !tree->index.names ||
-        (tree->followed_ms && now_ms - tree->followed_ms < HR_FOLLOW_AGAIN_MS && !tree->lister)) {
-        return false;
-    }
-    tree->followed_ms = now_ms;
-    hr_listing_want(tree, NULL);
-    if (!tree->lister) {
-        return false;
-    }
-    if (want->put) {
-        hr_put_abort(want->put);
-        want->put = NULL;
-    }
-    struct hr_answer again = {.error = -EAGAIN};
-    end_with(want, &again);
-    return true;
-}
-
-static void start_again(struct hr_want *want)
+void hr_fetch_again(struct hr_want *want)
 {
     want->put = NULL;
     want->next_offset = 0;
     want->error = 0;
     want->learned = false;
+    want->copied = false;
     hr_want_requeue(want);
     hr_plan_pump(want->plan);
 }
 
-/* Verification failed. Bytes that differ each time are damage on the way; equal bytes that never match the
- * ETag are a store whose ETag is no MD5, unless it is a checksum beside it that they do not match: the next
- * try tells. */
-static void mismatched(struct hr_want *want, const char *body_md5)
+int hr_fetch_begin_put(struct hr_want *want)
 {
-    bool md5_differs = want->verify.md5 && strcasecmp(body_md5, want->verify.md5_hex) != 0;
-    bool equal_bytes = md5_differs && strcmp(body_md5, want->mismatch_md5) == 0;
-    snprintf(want->mismatch_md5, sizeof want->mismatch_md5, "%s", body_md5);
-    want->tries++;
-    if (equal_bytes && want->verify.crc_kind == HR_CRC_NONE) {
-        hr_proof_md5_off(want->tree);
-    } else if (equal_bytes) {
-        want->md5_doubted = true;
-    } else if (want->tries >= HR_VERIFY_TRIES) {
-        char message[HR_MESSAGE_MAX];
-        uint32_t key_len;
-        const char *key = hr_want_key(want, &key_len);
-        snprintf(message, sizeof message,
-                 "%s/%.*s: the bytes that came do not match the store's checksum (%u times)",
-                 hr_store_bucket(want->tree->store), (int)(key_len < 160 ? key_len : 160), key, want->tries);
-        want->put = NULL;
-        fail(want, -EIO, message);
-        return;
-    }
-    start_again(want);
-}
-
-/* Trees without an index remember what came for their next open. */
-static void remember(struct hr_plan_tree *tree, const struct hr_cached *cached)
-{
-    uint32_t prefix_len = tree->shared->prefix_len;
-    if (tree->index.names || cached->key_len <= prefix_len ||
-        memcmp(cached->key, tree->shared->prefix, prefix_len) != 0) {
-        return;
-    }
-    struct hr_overlay *overlay = hr_overlay_put(tree, cached->key + prefix_len, cached->key_len - prefix_len);
-    if (overlay) {
-        overlay->error = 0;
-        overlay->kind = HR_KIND_FILE;
-        overlay->size = cached->size;
-        overlay->mtime_ns = cached->mtime_ns;
-        overlay->file_id = cached->file_id;
-        snprintf(overlay->etag, sizeof overlay->etag, "%s", cached->etag);
-    }
-    hr_listing_by_names(tree);
-}
-
-static void arrived(struct hr_want *want, const struct hr_cached *cached)
-{
-    struct hr_plan *plan = want->plan;
-    if (want->md5_doubted) {
-        hr_proof_md5_off(want->tree); /* its CRC was right, its MD5 was not */
-    }
-    plan->stats.fetched[want->reason]++;
-    plan->stats.fetched_bytes[want->reason] += cached->size;
-    if (want->asked_us) {
-        hr_hist_add(&plan->stats.wait, (uint64_t)(hr_clock_us() - want->asked_us));
-    }
-    for (uint32_t i = 0; i < plan->tree_count; i++) {
-        struct hr_plan_tree *tree = plan->trees[i];
-        hr_tree_resident(tree, cached);
-        if (want->waiters && memcmp(&tree->asking, &want->tree->asking, sizeof tree->asking) == 0) {
-            remember(tree, cached);
-        }
-    }
-    struct hr_answer answer = {
-        .kind = HR_KIND_FILE,
-        .size = cached->size,
-        .mtime_ns = cached->mtime_ns,
-        .file_id = cached->file_id,
-    };
-    end_with(want, &answer);
-}
-
-static void put_done(void *owner, struct hr_put *put, int error, const struct hr_cached *cached)
-{
-    struct hr_want *want = owner;
-    struct hr_plan *plan = want->plan;
-    if (error == 0) {
-        want->put = NULL;
-        arrived(want, cached);
-    } else if (error == -EBADMSG) {
-        char body_md5[33];
-        snprintf(body_md5, sizeof body_md5, "%s", hr_put_body_md5_hex(put));
-        mismatched(want, body_md5);
-    } else {
-        char message[HR_MESSAGE_MAX];
-        snprintf(message, sizeof message, "cannot write to the cache in %.200s: %s", plan->cache_dir,
-                 strerror(-error));
-        want->put = NULL;
-        fail(want, error, message);
-    }
-    hr_plan_pump(plan);
-}
-
-static int begin_put(struct hr_want *want)
-{
-    uint32_t key_len;
-    const char *key = hr_want_key(want, &key_len);
+    bool segment = want->kind == HR_WANT_SEGMENT || want->kind == HR_WANT_FIRST;
     struct hr_put_options options = {
         .source = want->tree->source,
         .object_dev_salt = want->tree->shared->salt,
         .object_dev = want->tree->shared->dev,
-        .key = key,
-        .key_len = key_len,
+        .key = want->key,
+        .key_len = want->key_len,
         .etag = want->etag,
         .size = want->size,
         .mtime_ns = want->mtime_ns,
-        .done = put_done,
+        .kind = segment ? HR_CACHED_SEGMENT : HR_CACHED_WHOLE,
+        .face_id = segment ? want->face_id : 0,
+        .offset = segment ? want->first : 0,
+        .done = hr_outcome_put_done,
         .owner = want,
     };
     return hr_put_begin(want->plan->cache, &options, &want->put);
@@ -258,8 +88,13 @@ static int begin_put(struct hr_want *want)
 static void body_written(void *owner, uint64_t bytes)
 {
     struct hr_plan *plan = owner;
-    memory_add(plan, -(int64_t)bytes);
+    hr_fetch_memory(plan, -(int64_t)bytes);
     hr_plan_pump(plan);
+}
+
+int hr_fetch_keep(struct hr_want *want, uint64_t offset, struct hr_buf *body)
+{
+    return hr_put_part(want->put, offset, body, body_written, want->plan);
 }
 
 /* One object may be refused among others that are not; a store that refuses everything is left alone. */
@@ -275,79 +110,63 @@ static void refused(struct hr_plan_tree *tree, int error)
     }
 }
 
-static void no_room(struct hr_want *want, int error)
-{
-    char message[HR_MESSAGE_MAX];
-    snprintf(message, sizeof message, "no room for an object of %llu bytes in the cache in %.160s: %s%s",
-             (unsigned long long)want->size, want->plan->cache_dir, strerror(-error),
-             error == -ENOSPC ? "; raise cache_size or free space there" : "");
-    fail(want, error, message);
-}
-
-/* With changed=follow a name that no index knows is simply asked for anew, whatever it was when it was looked
- * at. */
-static bool follow_unlisted(struct hr_want *want)
-{
-    if (want->tree->index.names || !want->tree->settings.follow || want->tries > 0) {
-        return false;
-    }
-    if (want->put) {
-        hr_put_abort(want->put);
-    }
-    want->plan->stats.changed++;
-    want->tries = 1;
-    want->size = HR_UNKNOWN_BYTES;
-    want->mtime_ns = 0;
-    want->etag[0] = '\0';
-    start_again(want);
-    return true;
-}
-
-/* All calls are back and something failed. */
-static void settle_failure(struct hr_want *want)
-{
-    int error = want->error;
-    if (error == -EAGAIN) {
-        /* Other objects on their way in hold the room: ask again behind them. */
-        start_again(want);
-        return;
-    }
-    if (error == -ENOSPC) {
-        no_room(want, error);
-        return;
-    }
-    if (error == -EMSGSIZE && want->size == HR_UNKNOWN_BYTES) {
-        /* A range of an empty object is refused: ask for the whole of it. */
-        want->size = 0;
-        start_again(want);
-        return;
-    }
-    if (error == -EMSGSIZE || error == -ESTALE) {
-        if (follow_unlisted(want) || follow(want)) {
-            return;
-        }
-        error = -ESTALE;
-        uint32_t key_len;
-        const char *key = hr_want_key(want, &key_len);
-        snprintf(want->message, sizeof want->message,
-                 "%s/%.*s changed in the store since it was listed (changed=follow takes the new version)",
-                 hr_store_bucket(want->tree->store), (int)(key_len < 160 ? key_len : 160), key);
-    }
-    fail(want, error, want->message);
-}
-
 /* What the call says; else what we found in its answer. */
 static void describe(struct hr_want *want, const struct hr_call *call, int error)
 {
-    uint32_t key_len;
-    const char *key = hr_want_key(want, &key_len);
     if (call->message[0]) {
         snprintf(want->message, sizeof want->message, "%s", call->message);
     } else {
         snprintf(want->message, sizeof want->message, "%s/%.*s: %s", hr_store_bucket(want->tree->store),
-                 (int)(key_len < 160 ? key_len : 160), key,
+                 (int)(want->key_len < 160 ? want->key_len : 160), want->key,
                  error == -EIO ? "the store does not tell the object's size" : strerror(-error));
     }
+}
+
+/* A part has come back: what is next. The want may be gone afterwards. */
+static void go_on(struct hr_want *want)
+{
+    if (want->calls == 0 && want->error < 0) {
+        hr_outcome_failed(want);
+    } else if (want->error == 0 && !hr_fetch_all_asked(want)) {
+        hr_want_requeue(want);
+    } else if (want->calls == 0 && want->error == 0) {
+        hr_want_leave_queue(want);
+        want->state = HR_WANT_WRITING;
+        if (!want->learned) {
+            hr_proof_assume(want);
+        }
+        hr_put_finish(want->put, &want->verify);
+    }
+}
+
+/* Its body goes into the put. 0 or -errno; *reserved_bytes is what is still set aside for it. */
+static int take_body(struct hr_want *want, struct hr_call *call, uint64_t *reserved_bytes)
+{
+    struct hr_plan *plan = want->plan;
+    int error = 0;
+    if (want->learned) {
+        error = hr_proof_same(want, call);
+    } else {
+        error = hr_proof_learn(want, call);
+        if (error == 0 && !want->put) {
+            error = hr_fetch_begin_put(want);
+        }
+    }
+    if (error < 0) {
+        return error;
+    }
+    hr_fetch_memory(plan, (int64_t)call->body.len - (int64_t)*reserved_bytes);
+    error = hr_fetch_keep(want, call->range_bytes ? call->range_first - want->first : 0, &call->body);
+    *reserved_bytes = error < 0 ? call->body.len : 0;
+    return error;
+}
+
+/* The first range of an object that nobody listed shows that it is a large one. */
+static bool is_first_of_large(struct hr_want *want, const struct hr_call *call)
+{
+    return call->error == 0 && want->kind == HR_WANT_OBJECT && want->size == HR_UNKNOWN_BYTES &&
+           want->error == 0 && call->body.len >= HR_PAGE_BYTES && call->object_bytes > call->body.len &&
+           hr_face_fits(want->plan, call->object_bytes, call->etag) && hr_proof_learn(want, call) == 0;
 }
 
 static void part_done(struct hr_call *call)
@@ -360,36 +179,39 @@ static void part_done(struct hr_call *call)
     plan->stats.in_flight--;
     want->calls--;
     refused(want->tree, call->error);
+    if (is_first_of_large(want, call)) {
+        hr_fetch_memory(plan, (int64_t)call->body.len - (int64_t)reserved);
+        hr_outcome_first(want, &call->body);
+        hr_call_free(call);
+        hr_plan_pump(plan);
+        return;
+    }
     int error = call->error;
-    if (error == 0 && want->error == 0 && !want->learned) {
-        error = hr_proof_learn(want, call);
-        if (error == 0 && !want->put) {
-            error = begin_put(want);
-        }
-    } else if (error == 0 && want->error == 0) {
-        error = hr_proof_same(want, call);
-    }
     if (error == 0 && want->error == 0) {
-        memory_add(plan, (int64_t)call->body.len - (int64_t)reserved);
-        error = hr_put_part(want->put, call->range_bytes ? call->range_first : 0, &call->body, body_written,
-                            plan);
-        reserved = error < 0 ? call->body.len : 0;
+        error = take_body(want, call, &reserved);
     }
-    memory_add(plan, -(int64_t)reserved);
+    hr_fetch_memory(plan, -(int64_t)reserved);
     if (error < 0 && want->error == 0) {
         want->error = error;
         describe(want, call, error);
         hr_want_leave_queue(want);
     }
     hr_call_free(call);
-    if (want->calls == 0 && want->error < 0) {
-        settle_failure(want);
-    } else if (want->error == 0 && !hr_fetch_all_asked(want)) {
-        hr_want_requeue(want);
-    } else if (want->calls == 0 && want->error == 0) {
-        want->state = HR_WANT_WRITING;
-        hr_put_finish(want->put, &want->verify);
+    go_on(want);
+    hr_plan_pump(plan);
+}
+
+static void copied(void *owner, uint64_t bytes)
+{
+    struct hr_want *want = owner;
+    struct hr_plan *plan = want->plan;
+    (void)bytes;
+    want->calls--;
+    want->copies--;
+    if (plan->ending) {
+        return;
     }
+    go_on(want);
     hr_plan_pump(plan);
 }
 
@@ -397,7 +219,7 @@ static void part_done(struct hr_call *call)
 static void give_up(struct hr_want *want, int error, const char *message)
 {
     if (want->calls == 0) {
-        fail(want, error, message);
+        hr_outcome_fail(want, error, message);
         return;
     }
     want->error = error;
@@ -405,50 +227,90 @@ static void give_up(struct hr_want *want, int error, const char *message)
     hr_want_leave_queue(want);
 }
 
+/* Parts of a whole object that are segments already. 1: the next part must be asked for; 0: nothing to do
+ * now; -errno. */
+static int copy_parts(struct hr_want *want)
+{
+    while (want->next_offset < want->size) {
+        uint64_t bytes = part_bytes(want->plan, want);
+        if (want->copies == HR_COPIES_MAX) {
+            hr_want_leave_queue(want); /* until one is done */
+            return 0;
+        }
+        int error = hr_put_copy(want->put, want->next_offset, bytes, want->face_id, copied, want);
+        if (error < 0) {
+            return error == -ENOENT ? 1 : error;
+        }
+        want->next_offset += bytes;
+        want->calls++;
+        want->copies++;
+        want->copied = true;
+        want->plan->stats.copied_bytes += bytes;
+    }
+    return 0;
+}
+
+static int start_call(struct hr_want *want, uint64_t bytes, uint64_t cost)
+{
+    bool whole = want->kind == HR_WANT_OBJECT && want->size != HR_UNKNOWN_BYTES && want->next_offset == 0 &&
+                 bytes == want->size;
+    struct hr_call *call = hr_call_new(HR_CALL_GET, want->tree->store, want->key, want->key_len);
+    struct hr_part *part = malloc(sizeof *part);
+    char *if_match = !whole && want->etag[0] ? strdup(want->etag) : NULL;
+    int error = call && part && (if_match || whole || !want->etag[0]) ? 0 : -ENOMEM;
+    if (error == 0) {
+        *part = (struct hr_part){.want = want, .reserved_bytes = cost};
+        if (!whole) {
+            call->range_first = want->first + want->next_offset;
+            call->range_bytes = bytes;
+            call->if_match = if_match;
+            if_match = NULL;
+        }
+        call->expected_bytes = want->size == HR_UNKNOWN_BYTES ? HR_UNKNOWN_BYTES : bytes;
+        call->body_max_bytes = bytes;
+        call->done = part_done;
+        call->owner = part;
+        error = hr_call_start(call);
+    }
+    free(if_match);
+    if (error < 0) {
+        hr_call_free(call);
+        free(part);
+    }
+    return error;
+}
+
 int hr_fetch_next(struct hr_want *want)
 {
     struct hr_plan *plan = want->plan;
-    uint32_t key_len;
-    const char *key = hr_want_key(want, &key_len);
     uint64_t bytes = part_bytes(plan, want);
     uint64_t cost = hr_fetch_cost(plan, want);
-    bool whole = want->size != HR_UNKNOWN_BYTES && want->next_offset == 0 && bytes == want->size;
     if (!want->put && want->size != HR_UNKNOWN_BYTES && (want->etag[0] || want->answered)) {
-        int error = begin_put(want); /* room first: a body without a place would only hold memory */
+        int error = hr_fetch_begin_put(want); /* room first: a body without a place would only hold memory */
         if (error == -EAGAIN) {
             return error;
         }
         if (error < 0) {
-            no_room(want, error);
+            hr_outcome_no_room(want, error);
             return error;
         }
     }
-    struct hr_call *call = hr_call_new(HR_CALL_GET, want->tree->store, key, key_len);
-    struct hr_part *part = malloc(sizeof *part);
-    if (!call || !part) {
-        hr_call_free(call);
-        free(part);
-        give_up(want, -ENOMEM, "out of memory");
-        return -ENOMEM;
+    if (want->kind == HR_WANT_WHOLE) {
+        int left = copy_parts(want);
+        if (left < 0) {
+            give_up(want, left, "cannot copy segments");
+        }
+        if (left <= 0) {
+            return left;
+        }
+        bytes = part_bytes(plan, want);
     }
-    *part = (struct hr_part){.want = want, .reserved_bytes = cost};
-    if (!whole) {
-        call->range_first = want->next_offset;
-        call->range_bytes = bytes;
-        call->if_match = want->etag[0] ? strdup(want->etag) : NULL;
-    }
-    call->expected_bytes = want->size == HR_UNKNOWN_BYTES ? HR_UNKNOWN_BYTES : bytes;
-    call->body_max_bytes = bytes;
-    call->done = part_done;
-    call->owner = part;
-    int error = hr_call_start(call);
+    int error = start_call(want, bytes, cost);
     if (error < 0) {
-        hr_call_free(call);
-        free(part);
-        give_up(want, error, "cannot start a request");
+        give_up(want, error, error == -ENOMEM ? "out of memory" : "cannot start a request");
         return error;
     }
-    memory_add(plan, (int64_t)cost);
+    hr_fetch_memory(plan, (int64_t)cost);
     if (want->size != HR_UNKNOWN_BYTES) {
         want->next_offset += bytes;
     }

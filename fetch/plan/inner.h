@@ -10,7 +10,9 @@
 #include "fetch/plan/plan.h"
 
 #define HR_PART_BYTES                                                                                        \
-    (8u << 20) /* one range of a large object: 8-16 MiB is where S3 requests are cheapest per byte */
+    HR_CELL_BYTES           /* one range of a large object: a cell, so that segments spare requests          \
+                             */
+#define HR_PAGE_BYTES 4096u /* segments begin and end on pages (cache.h) */
 #define HR_UNKNOWN_BYTES UINT64_MAX
 
 struct hr_plan_tree;
@@ -67,7 +69,8 @@ struct hr_plan_tree {
     uint32_t distinct_names;
     /* Refusals in a row; before any success they mean that the store does not want us at all. */
     unsigned denied;
-    bool welcome; /* a GET has succeeded since the job's credentials came */
+    bool md5_is_etag; /* the last answer with an ETag that may be an MD5 said so */
+    bool welcome;     /* a GET has succeeded since the job's credentials came */
     int64_t denied_until_ms;
     int64_t message_ms;
     int message_error;
@@ -86,18 +89,31 @@ struct hr_plan_tree {
 
 enum hr_want_state { HR_WANT_QUEUED, HR_WANT_FETCHING, HR_WANT_WRITING };
 
-/* One object to be fetched: the same for everybody who asks for it. */
+enum hr_want_kind {
+    HR_WANT_OBJECT, /* what a name stands for, as one file */
+    HR_WANT_FIRST,  /* was OBJECT, of unknown size: it is large, what came becomes its face's first segment */
+    HR_WANT_SEGMENT, /* a range of a face's object */
+    HR_WANT_WHOLE    /* a face's object as one file, from its segments and what they lack */
+};
+
+/* One thing to be fetched: the same for everybody who asks for it. */
 struct hr_want {
-    UT_hash_handle hh;           /* in hr_plan.wants by id: tree->asking, key */
+    UT_hash_handle hh; /* in hr_plan.wants by id: tree->asking, then the key; of SEGMENT and WHOLE: the face,
+                          the cell */
+    struct hr_want *cell_next;   /* SEGMENT: more of the same cell, which share the place in the table */
     struct hr_want *prev, *next; /* in its queue while QUEUED */
     struct hr_plan *plan;
     struct hr_plan_tree *tree; /* whose store fetches it */
+    enum hr_want_kind kind;
     enum hr_reason reason;
     enum hr_want_state state;
     int64_t asked_us; /* when the first program began to wait; 0: nobody does */
     struct hr_waiter *waiters;
     /* What is known of it; size HR_UNKNOWN_BYTES and etag "" when no index names it. */
-    uint64_t size;
+    uint64_t size; /* of what is fetched: of SEGMENT the range's */
+    uint64_t face_id;
+    uint64_t first;        /* SEGMENT: where the range begins in the object */
+    uint64_t object_bytes; /* SEGMENT, FIRST */
     int64_t mtime_ns;
     char etag[136];
     uint64_t memory_bytes; /* reserved for bodies not yet written */
@@ -105,22 +121,30 @@ struct hr_want {
     struct hr_put *put;
     struct hr_verify verify;
     uint64_t next_offset; /* first byte not yet asked for */
-    unsigned calls;       /* in flight */
+    unsigned calls;       /* in flight, copies among them */
+    unsigned copies;      /* parts that the cache takes out of segments */
     bool learned;         /* an answer told size, version and proofs */
     bool answered;        /* one did in an earlier try: room is taken before it is asked for again */
+    bool copied;          /* WHOLE: some parts come from segments */
     bool md5_doubted;     /* equal bytes twice, with a CRC beside the MD5: this try goes by the CRC */
     int error;            /* first failure: no more parts are asked for */
     char message[HR_MESSAGE_MAX];
     char mismatch_md5[33]; /* body of the try before, when it did not match */
     unsigned tries;        /* fetches that did not bring the object that was expected */
-    unsigned id_len;       /* bytes of id */
-    char id[];             /* tree->asking, then the key */
+    struct hr_buf body;    /* FIRST: what came, until the face is there */
+    const char *key;       /* full, behind id */
+    uint32_t key_len;
+    unsigned id_len; /* bytes of id */
+    char id[];
 };
 
 struct hr_md5_off { /* a bucket whose ETags are no MD5 after all */
     UT_hash_handle hh;
     struct hr_source_id source;
 };
+
+struct hr_making; /* a face on its way */
+struct hr_readers;
 
 struct hr_plan {
     struct hr_plan_options options;
@@ -133,13 +157,16 @@ struct hr_plan {
     struct hr_want *wants; /* hash */
     struct hr_want *queue[HR_REASON_COUNT];
     struct hr_md5_off *md5_off;
-    struct hr_guide *guides; /* hash: what each job's loaders announced */
+    struct hr_guide *guides;   /* hash: what each job's loaders announced */
+    struct hr_making *makings; /* hash */
+    struct hr_readers *readers;
     struct hr_plan_stats stats;
     bool pumping, ending;
 };
 
 /* tree.c */
 struct hr_plan_tree *hr_tree_get(struct hr_plan *plan, uint32_t number);
+/* A whole object or a face is in the cache; the whole wins. */
 void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached);
 void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached);
 /* etag: of the version that failed, "" when not known; an entry that names another one is left alone. */
@@ -149,6 +176,10 @@ void hr_tree_fail_entry(struct hr_plan_tree *tree, uint32_t entry, int error);
 /* The file that the word promises is not there and the cache knows nothing of it. */
 void hr_tree_forget(struct hr_plan_tree *tree, uint32_t entry, uint64_t file_id);
 bool hr_tree_entry_of(struct hr_plan_tree *tree, const char *key, uint32_t key_len, uint32_t *ret_entry);
+/* The full key of a path. Its length. */
+uint32_t hr_tree_key(const struct hr_plan_tree *tree, const char *path, uint32_t path_len,
+                     char key[2 * HR_KEY_MAX]);
+bool hr_tree_denied(const struct hr_plan_tree *tree);
 void hr_tree_say(struct hr_plan_tree *tree, int error, const char *message);
 void hr_tree_free(struct hr_plan_tree *tree);
 void hr_tree_drain_uses(struct hr_plan_tree *tree);
@@ -173,18 +204,58 @@ struct hr_overlay *hr_overlay_put(struct hr_plan_tree *tree, const char *path, u
 void hr_overlay_clear(struct hr_plan_tree *tree);
 void hr_look_cancel_all(struct hr_plan_tree *tree);
 
+/* opens.c */
+/* open() of a name, listed or not, for askers that hold no mapping of the index. */
+void hr_open_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
+                 const struct hr_asker *asker);
+/* Is the file of a cached object what it should be? A client that finds none, or a foreign one, asks again.
+ */
+bool hr_open_file_is_there(const struct hr_plan *plan, const struct hr_cached *cached);
+
+/* faces.c */
+/* Does a face stand for an object of this size and ETag? */
+bool hr_face_fits(const struct hr_plan *plan, uint64_t size, const char *etag);
+/* What stands for a large object is found, or made, and put into the states of all trees. asker (may be NULL)
+ * is answered, maybe at once. True: it had to be made. */
+bool hr_face_want(struct hr_plan_tree *tree, const char *key, uint32_t key_len, const char *etag,
+                  uint64_t size, int64_t mtime_ns, const struct hr_asker *asker);
+/* True: it is being made, asker will be answered. */
+bool hr_face_join(struct hr_plan_tree *tree, const char *key, uint32_t key_len, const char *etag,
+                  const struct hr_asker *asker);
+void hr_faces_free(struct hr_plan *plan);
+
+/* window.c: how each thread reads each large object. */
+struct hr_pattern {
+    bool cells;           /* it reads on: whole cells */
+    uint64_t piece_bytes; /* else at least so much from the offset on */
+    unsigned ahead_cells; /* behind the one that is asked for */
+};
+void hr_window_note(struct hr_plan *plan, const struct hr_reader *reader, const struct hr_segment_ask *ask,
+                    struct hr_pattern *ret);
+/* What was asked for last is in a file that ends at `end`: that is where a reader goes on. */
+void hr_window_served(struct hr_plan *plan, const struct hr_reader *reader, uint64_t face_id, uint64_t end);
+/* Cells that may be brought unasked for one reader among those that read now. */
+unsigned hr_window_bound(const struct hr_plan *plan);
+void hr_windows_free(struct hr_plan *plan);
+
 /* wants.c */
 /* size HR_UNKNOWN_BYTES when not known. The want may be an older one; NULL on ENOMEM. */
 struct hr_want *hr_want_add(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
                             enum hr_reason reason, uint64_t size, int64_t mtime_ns, const char *etag);
 struct hr_want *hr_want_find(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
+/* SEGMENT: a range in one cell. WHOLE: all of it. The same want for who asks for the same range; NULL on
+ * ENOMEM. */
+struct hr_want *hr_want_add_range(struct hr_plan_tree *tree, const struct hr_cached *face,
+                                  enum hr_want_kind kind, enum hr_reason reason, uint64_t first,
+                                  uint64_t bytes);
+/* The wants of a cell, linked by cell_next. */
+struct hr_want *hr_want_cell(struct hr_plan_tree *tree, uint64_t face_id, uint64_t offset);
 /* To the end of a more urgent queue; less urgent changes nothing. */
 void hr_want_promote(struct hr_want *want, enum hr_reason reason);
 void hr_want_requeue(struct hr_want *want); /* at the head */
 void hr_want_leave_queue(struct hr_want *want);
 void hr_want_end(struct hr_want *want);  /* out of every list, freed */
 void hr_plan_pump(struct hr_plan *plan); /* starts what may start */
-const char *hr_want_key(const struct hr_want *want, uint32_t *ret_len);
 
 /* fetching.c */
 /* Asks for the next part of a want. 0; -EAGAIN: the cache has no room until others have arrived, the want
@@ -193,6 +264,22 @@ int hr_fetch_next(struct hr_want *want);
 bool hr_fetch_all_asked(const struct hr_want *want);
 uint64_t hr_fetch_cost(const struct hr_plan *plan,
                        const struct hr_want *want); /* memory the next part needs */
+void hr_fetch_again(struct hr_want *want);          /* from the start, before others */
+int hr_fetch_begin_put(struct hr_want *want);
+/* The bytes are the cache's; -errno: they are still the caller's. Memory is accounted for. */
+int hr_fetch_keep(struct hr_want *want, uint64_t offset, struct hr_buf *body);
+void hr_fetch_memory(struct hr_plan *plan, int64_t bytes);
+
+/* outcome.c */
+/* hr_put_options.done; owner is the want. */
+void hr_outcome_put_done(void *owner, struct hr_put *put, int error, const struct hr_cached *cached);
+/* All calls are back, and want->error says what went wrong. */
+void hr_outcome_failed(struct hr_want *want);
+/* Tells everybody who waits that it failed, and ends the want. */
+void hr_outcome_fail(struct hr_want *want, int error, const char *message);
+void hr_outcome_no_room(struct hr_want *want, int error);
+/* The first range of an unlisted object came, which is large: takes the body. */
+void hr_outcome_first(struct hr_want *want, struct hr_buf *body);
 
 /* lookahead.c */
 /* An entry was opened, by nobody knows which job. */
@@ -203,6 +290,8 @@ void hr_lookahead_free(struct hr_plan *plan);
 /* The first answer of a try: fills the want's size, version and proofs, or finds another object than the one
  * that was expected. 0, -ESTALE, -EIO (its size cannot be told). */
 int hr_proof_learn(struct hr_want *want, const struct hr_call *call);
+/* No answer told anything, as all of it was in the cache: what the bucket's other answers prove. */
+void hr_proof_assume(struct hr_want *want);
 int hr_proof_same(const struct hr_want *want, const struct hr_call *call); /* a later part: 0 or -ESTALE */
 void hr_proof_md5_off(struct hr_plan_tree *tree); /* of its bucket, with one warning */
 

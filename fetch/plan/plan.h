@@ -24,7 +24,7 @@ struct hr_plan_options {
     unsigned connections;     /* requests in flight at most */
     uint64_t memory_bytes;    /* bodies on their way from the network to the cache */
     bool lookahead;           /* act on what loaders announce */
-    uint64_t small_max_bytes; /* larger objects come in ranges */
+    uint64_t small_max_bytes; /* larger objects are faces, read by ranges */
 };
 
 int hr_plan_new(const struct hr_plan_options *options, struct hr_plan **ret);
@@ -61,7 +61,7 @@ struct hr_asker {
     uint32_t ticket;
 };
 /* op: LOOK, OPEN, LIST. path relative to the tree's root, checked here (no NUL, no empty, "." or ".." part).
- */
+ * OPEN of a large object is answered with its face (HR_ANSWER_FACE). */
 void hr_plan_ask(struct hr_plan *plan, enum hr_op op, uint32_t tree, const char *path, uint32_t path_len,
                  const struct hr_asker *asker);
 /* FETCH: nobody is answered, the entry's state word is. Stale generations and wild numbers are dropped. */
@@ -69,6 +69,17 @@ void hr_plan_fetch(struct hr_plan *plan, uint32_t tree, uint32_t gen, uint32_t e
 /* A program of job `context` asked for an entry that was not there (before hr_plan_fetch): what look-ahead
  * learns from. */
 void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t tree, uint32_t gen, uint32_t entry);
+
+/* Who reads a large object. */
+struct hr_reader {
+    uint32_t context; /* whose trees are looked at first; UINT32_MAX: nobody's */
+    uint32_t tree;    /* looked at before those; UINT32_MAX: none */
+    uint32_t pid, tid;
+};
+/* SEGMENT, and WHOLE when `whole`: a file that holds ask->offset of a face's object. Everything is checked.
+ * Reading on brings the cells behind as well. */
+void hr_plan_segment(struct hr_plan *plan, const struct hr_reader *reader, const struct hr_segment_ask *ask,
+                     bool whole, const struct hr_asker *asker);
 
 /* Part of a batch of dataset indices that a loader of job `context` sent to a worker. A hint: everything is
  * checked. */
@@ -101,16 +112,24 @@ const char *hr_plan_message(struct hr_plan *plan, uint32_t tree, int error);
 bool hr_plan_tick(struct hr_plan *plan);
 
 /* In order of urgency. */
-enum hr_reason { HR_REASON_DEMAND, HR_REASON_LOOKAHEAD, HR_REASON_SWEEP, HR_REASON_COUNT };
+enum hr_reason {
+    HR_REASON_DEMAND,
+    HR_REASON_LOOKAHEAD,
+    HR_REASON_WINDOW, /* behind where a large object is read */
+    HR_REASON_SWEEP,
+    HR_REASON_COUNT
+};
 
 struct hr_plan_stats {
     unsigned in_flight, in_flight_max, queued, listings;
     uint64_t memory_bytes, memory_max_bytes;
-    uint64_t fetched[HR_REASON_COUNT]; /* objects that reached the cache */
+    uint64_t fetched[HR_REASON_COUNT]; /* objects and segments that reached the cache */
     uint64_t fetched_bytes[HR_REASON_COUNT];
     uint64_t swept_used, swept_used_bytes; /* of the sweep's objects: opened later */
     uint64_t swept_wasted_bytes;           /* evicted without having been opened */
     uint64_t hits, misses;                 /* opens answered by the cache alone, opens that had to ask */
+    uint64_t segment_hits, segment_misses; /* asks for bytes of large objects: there already, or waited for */
+    uint64_t copied_bytes;                 /* of whole files that came out of segments */
     uint64_t announced, announced_used;    /* objects that loaders said they would open; those then opened */
     uint64_t lookahead_learned, lookahead_dropped; /* guesses how indices become paths */
     uint64_t changed, failed, md5_off;

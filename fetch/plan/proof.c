@@ -34,13 +34,29 @@ void hr_proof_md5_off(struct hr_plan_tree *tree)
            hr_store_bucket(tree->store));
 }
 
+/* 32 hex digits: of one part, as an MD5 is. */
+static bool may_be_md5(const char *etag)
+{
+    return strlen(etag) == 32 && strspn(etag, "0123456789abcdefABCDEF") == 32;
+}
+
+void hr_proof_assume(struct hr_want *want)
+{
+    struct hr_plan_tree *tree = want->tree;
+    if (may_be_md5(want->etag) && tree->md5_is_etag && !md5_is_off(want->plan, tree)) {
+        want->verify.md5 = true;
+        snprintf(want->verify.md5_hex, sizeof want->verify.md5_hex, "%.32s", want->etag);
+    }
+}
+
 int hr_proof_learn(struct hr_want *want, const struct hr_call *call)
 {
     if (want->etag[0] && call->etag[0] && strcmp(want->etag, call->etag) != 0) {
         return -ESTALE;
     }
     bool size_told = call->object_bytes > 0 || call->body.len == 0;
-    if (want->size != HR_UNKNOWN_BYTES && size_told && call->object_bytes != want->size) {
+    uint64_t object_bytes = want->kind == HR_WANT_SEGMENT ? want->object_bytes : want->size;
+    if (want->size != HR_UNKNOWN_BYTES && size_told && call->object_bytes != object_bytes) {
         return -ESTALE;
     }
     if (want->size == HR_UNKNOWN_BYTES && (!size_told || call->object_bytes < call->body.len)) {
@@ -56,6 +72,13 @@ int hr_proof_learn(struct hr_want *want, const struct hr_call *call)
     if (want->mtime_ns == 0) {
         want->mtime_ns = call->mtime_ns;
     }
+    if (may_be_md5(want->etag)) {
+        want->tree->md5_is_etag = call->md5_is_etag;
+    }
+    want->learned = want->answered = true;
+    if (want->kind == HR_WANT_SEGMENT && want->size != want->object_bytes) {
+        return 0; /* checksums are of whole objects */
+    }
     want->verify.md5 = call->md5_is_etag && !want->md5_doubted && !md5_is_off(want->plan, want->tree);
     if (want->verify.md5) {
         snprintf(want->verify.md5_hex, sizeof want->verify.md5_hex, "%.32s", want->etag);
@@ -63,7 +86,6 @@ int hr_proof_learn(struct hr_want *want, const struct hr_call *call)
     want->verify.crc_kind = call->crc_kind;
     want->verify.crc = call->crc;
     memcpy(want->verify.sha, call->sha256, sizeof want->verify.sha);
-    want->learned = want->answered = true;
     return 0;
 }
 

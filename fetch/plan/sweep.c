@@ -1,5 +1,6 @@
 /* The sweep: once a program reads, the rest of the map in listing order behind it, never so far ahead that a
- * program which wanted a few files pays for all of them. */
+ * program which wanted a few files pays for all of them. Objects above small_max are left out, here and in
+ * look-ahead: nobody knows which part of them is wanted (window.c knows when they are read). */
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
@@ -15,15 +16,21 @@
 #define HR_SWEEP_SCAN 65536    /* entries looked at in one go, a millisecond: the loop must not stall */
 #define HR_SWEEP_PAUSE_MS 5000 /* after a failure: a store in trouble is left to those who wait */
 
+static bool is_large(const struct hr_plan_tree *tree, const struct hr_entry *entry)
+{
+    return entry->size > tree->plan->options.small_max_bytes;
+}
+
 void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry)
 {
     uint8_t *mark = &tree->marks[entry];
     if (*mark & HR_ENTRY_USED) {
         return;
     }
-    uint64_t size = tree->index.entries[entry].size;
+    const struct hr_entry *known = &tree->index.entries[entry];
+    uint64_t size = known->size;
     tree->opens++;
-    tree->demanded_bytes += size;
+    tree->demanded_bytes += is_large(tree, known) ? 0 : size; /* of those: what is read (outcome.c) */
     if (*mark & HR_ENTRY_SWEPT) {
         tree->swept_used_bytes += size;
         tree->plan->stats.swept_used++;
@@ -35,9 +42,8 @@ void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry)
 void hr_sweep_failed(struct hr_want *want, int error)
 {
     struct hr_plan_tree *tree = want->tree;
-    uint32_t key_len, entry;
-    const char *key = hr_want_key(want, &key_len);
-    if (hr_tree_entry_of(tree, key, key_len, &entry)) {
+    uint32_t entry;
+    if (hr_tree_entry_of(tree, want->key, want->key_len, &entry)) {
         tree->marks[entry] &= (uint8_t)~HR_ENTRY_SWEPT;
     }
     tree->swept_bytes -= want->size < tree->swept_bytes ? want->size : tree->swept_bytes;
@@ -107,7 +113,7 @@ void hr_sweep_announced(struct hr_plan_tree *tree, uint32_t number)
     if (HR_STATE_KIND(word) == HR_STATE_RESIDENT) {
         /* About to be used: the last one to be evicted. */
         hr_cache_touch(tree->plan->cache, atomic_load_explicit(&state->file_id, memory_order_relaxed));
-    } else if (HR_STATE_KIND(word) == HR_STATE_ABSENT && tree->denied == 0 &&
+    } else if (HR_STATE_KIND(word) == HR_STATE_ABSENT && tree->denied == 0 && !is_large(tree, entry) &&
                (tree->sweep_after_ms == 0 || tree->sweep_after_ms <= hr_clock_ms()) &&
                ahead_bytes(tree) + entry->size <= ahead_max_bytes(tree) &&
                ahead_bytes(tree) + entry->size <= cache.budget_bytes / HR_ANNOUNCED_SHARE) {
@@ -123,15 +129,11 @@ static struct hr_want *next_of(struct hr_plan_tree *tree, const struct hr_cache_
         uint32_t number = tree->sweep_cursor;
         const struct hr_entry *entry = &tree->index.entries[number];
         uint32_t word = atomic_load_explicit(&tree->states->states[number].word, memory_order_relaxed);
-        if (entry->kind != HR_KIND_FILE || HR_STATE_KIND(word) != HR_STATE_ABSENT) {
+        if (entry->kind != HR_KIND_FILE || HR_STATE_KIND(word) != HR_STATE_ABSENT || is_large(tree, entry)) {
             tree->sweep_cursor++;
             continue;
         }
         bool egress = ahead_bytes(tree) + entry->size > ahead_max;
-        if (egress && entry->size > HR_SWEEP_AHEAD_BYTES) {
-            tree->sweep_cursor++; /* too large to be brought unasked: what is behind it is not */
-            continue;
-        }
         if (egress || footprint_bytes(tree->plan) + entry->size > cache->budget_bytes) {
             return NULL;
         }

@@ -54,6 +54,20 @@ static void fill_shared(struct hr_plan_tree *tree, const char *prefix, uint32_t 
     memcpy(shared->prefix, prefix, prefix_len);
 }
 
+uint32_t hr_tree_key(const struct hr_plan_tree *tree, const char *path, uint32_t path_len,
+                     char key[2 * HR_KEY_MAX])
+{
+    uint32_t prefix_len = tree->shared->prefix_len;
+    memcpy(key, tree->shared->prefix, prefix_len);
+    memcpy(key + prefix_len, path, path_len);
+    return prefix_len + path_len;
+}
+
+bool hr_tree_denied(const struct hr_plan_tree *tree)
+{
+    return tree->denied_until_ms > hr_clock_ms();
+}
+
 static int make_tree(struct hr_plan *plan, struct hr_store *store, const char *prefix, uint32_t prefix_len,
                      const uint8_t id[16], struct hr_plan_tree **ret)
 {
@@ -179,19 +193,48 @@ static bool same_version(struct hr_plan_tree *tree, uint32_t entry, const struct
     return strcmp(etag, cached->etag) == 0;
 }
 
+static bool is_there(const struct hr_state *state)
+{
+    unsigned kind = HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed));
+    return kind == HR_STATE_RESIDENT || kind == HR_STATE_FACE;
+}
+
 void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached)
 {
     uint32_t entry;
-    if (memcmp(&tree->source, &cached->source, sizeof tree->source) == 0 &&
-        hr_tree_entry_of(tree, cached->key, cached->key_len, &entry) && same_version(tree, entry, cached)) {
+    if (cached->kind == HR_CACHED_SEGMENT ||
+        memcmp(&tree->source, &cached->source, sizeof tree->source) != 0 ||
+        !hr_tree_entry_of(tree, cached->key, cached->key_len, &entry) || !same_version(tree, entry, cached)) {
+        return;
+    }
+    const struct hr_state *state = &tree->states->states[entry];
+    if (cached->kind == HR_CACHED_WHOLE) {
         set_state(tree, entry, HR_STATE_RESIDENT, 0, cached->file_id);
+    } else if (HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed)) != HR_STATE_RESIDENT &&
+               hr_face_fits(tree->plan, cached->size, cached->etag)) {
+        set_state(tree, entry, HR_STATE_FACE, 0, cached->file_id);
+    }
+}
+
+/* What the entry is without the file that has gone: its face still stands for it, or nothing does. */
+static void fall_back(struct hr_plan_tree *tree, uint32_t entry, const struct hr_cached *gone)
+{
+    const struct hr_cached *face =
+        gone->kind == HR_CACHED_WHOLE && hr_face_fits(tree->plan, gone->size, gone->etag)
+            ? hr_cache_face(tree->plan->cache, &gone->source, gone->key, gone->key_len, gone->etag)
+            : NULL;
+    if (face) {
+        set_state(tree, entry, HR_STATE_FACE, 0, face->file_id);
+    } else {
+        set_state(tree, entry, HR_STATE_ABSENT, 0, 0);
     }
 }
 
 void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
 {
     uint32_t entry;
-    if (memcmp(&tree->source, &cached->source, sizeof tree->source) != 0) {
+    if (cached->kind == HR_CACHED_SEGMENT ||
+        memcmp(&tree->source, &cached->source, sizeof tree->source) != 0) {
         return;
     }
     if (hr_tree_entry_of(tree, cached->key, cached->key_len, &entry) &&
@@ -201,7 +244,7 @@ void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
             tree->sweep_done = true; /* it pushes out what it brought */
         }
         tree->marks[entry] &= (uint8_t)~HR_ENTRY_SWEPT;
-        set_state(tree, entry, HR_STATE_ABSENT, 0, 0);
+        fall_back(tree, entry, cached);
     }
     uint32_t prefix_len = tree->shared->prefix_len;
     if (cached->key_len > prefix_len && memcmp(cached->key, tree->shared->prefix, prefix_len) == 0) {
@@ -215,8 +258,7 @@ void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
 
 void hr_tree_fail_entry(struct hr_plan_tree *tree, uint32_t entry, int error)
 {
-    if (HR_STATE_KIND(atomic_load_explicit(&tree->states->states[entry].word, memory_order_relaxed)) !=
-        HR_STATE_RESIDENT) {
+    if (!is_there(&tree->states->states[entry])) {
         set_state(tree, entry, HR_STATE_FAILED, -error, 0);
     }
 }
@@ -238,8 +280,7 @@ void hr_tree_failed(struct hr_plan_tree *tree, const char *key, uint32_t key_len
 void hr_tree_forget(struct hr_plan_tree *tree, uint32_t entry, uint64_t file_id)
 {
     struct hr_state *state = &tree->states->states[entry];
-    if (HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed)) == HR_STATE_RESIDENT &&
-        atomic_load_explicit(&state->file_id, memory_order_relaxed) == file_id) {
+    if (is_there(state) && atomic_load_explicit(&state->file_id, memory_order_relaxed) == file_id) {
         set_state(tree, entry, HR_STATE_ABSENT, 0, 0);
     }
 }

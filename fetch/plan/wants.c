@@ -1,4 +1,5 @@
-/* The one queue of wants: demand before sweep, under one limit of requests in flight and one memory budget.
+/* The one queue of wants: demand first, the sweep last, under one limit of requests in flight and one memory
+ * budget.
  */
 #include "fetch/plan/inner.h"
 
@@ -14,30 +15,47 @@
  * it. */
 #define HR_DEMAND_SHARE 16 /* one in sixteen, at least one */
 
-static unsigned make_id(const struct hr_plan_tree *tree, const char *path, uint32_t path_len,
-                        char id[sizeof(struct hr_source_id) + 2 * HR_KEY_MAX])
+#define HR_ID_MAX (sizeof(struct hr_source_id) + 2 * HR_KEY_MAX)
+#define HR_CELL_WHOLE UINT64_MAX /* in the place of a cell's number: the whole object */
+
+static unsigned id_of_object(const struct hr_plan_tree *tree, const char *key, uint32_t key_len,
+                             char id[HR_ID_MAX])
+{
+    memcpy(id, &tree->asking, sizeof tree->asking);
+    memcpy(id + sizeof tree->asking, key, key_len);
+    return (unsigned)sizeof tree->asking + key_len;
+}
+
+/* No key is taken for it: numbers have zero bytes or only ones. */
+static unsigned id_of_cell(const struct hr_plan_tree *tree, uint64_t face_id, uint64_t cell,
+                           char id[HR_ID_MAX])
 {
     unsigned at = sizeof tree->asking;
     memcpy(id, &tree->asking, at);
-    memcpy(id + at, tree->shared->prefix, tree->shared->prefix_len);
-    at += tree->shared->prefix_len;
-    memcpy(id + at, path, path_len);
-    return at + path_len;
+    id[at++] = '\0';
+    memcpy(id + at, &face_id, sizeof face_id);
+    memcpy(id + at + sizeof face_id, &cell, sizeof cell);
+    return at + (unsigned)(sizeof face_id + sizeof cell);
+}
+
+static struct hr_want *find(struct hr_plan *plan, const char *id, unsigned id_len)
+{
+    struct hr_want *want = NULL;
+    HASH_FIND(hh, plan->wants, id, id_len, want);
+    return want;
 }
 
 struct hr_want *hr_want_find(struct hr_plan_tree *tree, const char *path, uint32_t path_len)
 {
-    char id[sizeof(struct hr_source_id) + 2 * HR_KEY_MAX];
-    unsigned id_len = make_id(tree, path, path_len, id);
-    struct hr_want *want = NULL;
-    HASH_FIND(hh, tree->plan->wants, id, id_len, want);
-    return want;
+    char key[2 * HR_KEY_MAX], id[HR_ID_MAX];
+    uint32_t key_len = hr_tree_key(tree, path, path_len, key);
+    return find(tree->plan, id, id_of_object(tree, key, key_len, id));
 }
 
-const char *hr_want_key(const struct hr_want *want, uint32_t *ret_len)
+struct hr_want *hr_want_cell(struct hr_plan_tree *tree, uint64_t face_id, uint64_t offset)
 {
-    *ret_len = want->id_len - (unsigned)sizeof(struct hr_source_id);
-    return want->id + sizeof(struct hr_source_id);
+    char id[HR_ID_MAX];
+    return find(tree->plan, id, id_of_cell(tree, face_id, offset / HR_CELL_BYTES, id));
 }
 
 void hr_want_promote(struct hr_want *want, enum hr_reason reason)
@@ -52,37 +70,91 @@ void hr_want_promote(struct hr_want *want, enum hr_reason reason)
     want->reason = reason;
 }
 
+/* With its id and key, in no list yet. */
+static struct hr_want *new_want(struct hr_plan_tree *tree, const char *id, unsigned id_len, const char *key,
+                                uint32_t key_len)
+{
+    struct hr_want *want = calloc(1, sizeof *want + id_len + key_len + 1);
+    if (want) {
+        want->plan = tree->plan;
+        want->tree = tree;
+        want->id_len = id_len;
+        memcpy(want->id, id, id_len);
+        memcpy(want->id + id_len, key, key_len);
+        want->key = want->id + id_len;
+        want->key_len = key_len;
+    }
+    return want;
+}
+
+static bool enter(struct hr_want *want)
+{
+    HASH_ADD(hh, want->plan->wants, id, want->id_len, want);
+    return want->hh.tbl != NULL; /* NULL: out of memory, uthash left it out */
+}
+
+static void enqueue(struct hr_want *want, enum hr_reason reason)
+{
+    want->reason = reason;
+    want->state = HR_WANT_QUEUED;
+    DL_APPEND(want->plan->queue[reason], want);
+    want->plan->stats.queued++;
+}
+
 struct hr_want *hr_want_add(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
                             enum hr_reason reason, uint64_t size, int64_t mtime_ns, const char *etag)
 {
-    struct hr_plan *plan = tree->plan;
-    struct hr_want *want = hr_want_find(tree, path, path_len);
+    char key[2 * HR_KEY_MAX], id[HR_ID_MAX];
+    uint32_t key_len = hr_tree_key(tree, path, path_len, key);
+    unsigned id_len = id_of_object(tree, key, key_len, id);
+    struct hr_want *want = find(tree->plan, id, id_len);
     if (want) {
         hr_want_promote(want, reason);
         return want;
     }
-    char id[sizeof(struct hr_source_id) + 2 * HR_KEY_MAX];
-    unsigned id_len = make_id(tree, path, path_len, id);
-    want = calloc(1, sizeof *want + id_len + 1);
-    if (!want) {
-        return NULL;
-    }
-    want->plan = plan;
-    want->tree = tree;
-    want->reason = reason;
-    want->size = size;
-    want->mtime_ns = mtime_ns;
-    snprintf(want->etag, sizeof want->etag, "%s", etag);
-    want->id_len = id_len;
-    memcpy(want->id, id, id_len);
-    HASH_ADD(hh, plan->wants, id, id_len, want);
-    if (!want->hh.tbl) { /* out of memory: uthash left it out */
+    want = new_want(tree, id, id_len, key, key_len);
+    if (!want || !enter(want)) {
         free(want);
         return NULL;
     }
-    want->state = HR_WANT_QUEUED;
-    DL_APPEND(plan->queue[reason], want);
-    plan->stats.queued++;
+    want->size = size;
+    want->mtime_ns = mtime_ns;
+    snprintf(want->etag, sizeof want->etag, "%s", etag);
+    enqueue(want, reason);
+    return want;
+}
+
+struct hr_want *hr_want_add_range(struct hr_plan_tree *tree, const struct hr_cached *face,
+                                  enum hr_want_kind kind, enum hr_reason reason, uint64_t first,
+                                  uint64_t bytes)
+{
+    char id[HR_ID_MAX];
+    uint64_t cell = kind == HR_WANT_WHOLE ? HR_CELL_WHOLE : first / HR_CELL_BYTES;
+    unsigned id_len = id_of_cell(tree, face->file_id, cell, id);
+    struct hr_want *head = find(tree->plan, id, id_len);
+    for (struct hr_want *want = head; want; want = want->cell_next) {
+        if (want->first <= first && want->first + want->size >= first + bytes) {
+            hr_want_promote(want, reason);
+            return want;
+        }
+    }
+    struct hr_want *want = new_want(tree, id, id_len, face->key, face->key_len);
+    if (!want || (!head && !enter(want))) {
+        free(want);
+        return NULL;
+    }
+    if (head) {
+        want->cell_next = head->cell_next;
+        head->cell_next = want;
+    }
+    want->kind = kind;
+    want->size = bytes;
+    want->first = first;
+    want->object_bytes = face->size;
+    want->face_id = face->file_id;
+    want->mtime_ns = face->mtime_ns;
+    snprintf(want->etag, sizeof want->etag, "%s", face->etag);
+    enqueue(want, reason);
     return want;
 }
 
@@ -104,10 +176,30 @@ void hr_want_leave_queue(struct hr_want *want)
     }
 }
 
+/* Out of the table; the next of its cell takes its place there. */
+static void leave(struct hr_want *want)
+{
+    struct hr_want *head = find(want->plan, want->id, want->id_len);
+    if (head != want) {
+        while (head && head->cell_next != want) {
+            head = head->cell_next;
+        }
+        if (head) {
+            head->cell_next = want->cell_next;
+        }
+        return;
+    }
+    HASH_DEL(want->plan->wants, want);
+    if (want->cell_next) {
+        (void)enter(want->cell_next); /* without memory they are merely not found by who asks later */
+    }
+}
+
 void hr_want_end(struct hr_want *want)
 {
     hr_want_leave_queue(want);
-    HASH_DEL(want->plan->wants, want);
+    leave(want);
+    hr_buf_release(&want->body);
     free(want);
 }
 
@@ -127,8 +219,9 @@ static struct hr_want *next_want(struct hr_plan *plan)
     if (!has_line(plan, HR_REASON_SWEEP)) {
         return NULL;
     }
-    if (plan->queue[HR_REASON_LOOKAHEAD]) {
-        return plan->queue[HR_REASON_LOOKAHEAD];
+    if (plan->queue[HR_REASON_LOOKAHEAD] || plan->queue[HR_REASON_WINDOW]) {
+        return plan->queue[HR_REASON_LOOKAHEAD] ? plan->queue[HR_REASON_LOOKAHEAD]
+                                                : plan->queue[HR_REASON_WINDOW];
     }
     return plan->queue[HR_REASON_SWEEP] ? plan->queue[HR_REASON_SWEEP] : hr_sweep_next(plan);
 }

@@ -34,7 +34,11 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "listings", number(plan->listings));
     json_object_set_new(document, "fetched_demand", number(plan->fetched[HR_REASON_DEMAND]));
     json_object_set_new(document, "fetched_lookahead", number(plan->fetched[HR_REASON_LOOKAHEAD]));
+    json_object_set_new(document, "fetched_window", number(plan->fetched[HR_REASON_WINDOW]));
     json_object_set_new(document, "fetched_sweep", number(plan->fetched[HR_REASON_SWEEP]));
+    json_object_set_new(document, "segment_hits", number(plan->segment_hits));
+    json_object_set_new(document, "segment_misses", number(plan->segment_misses));
+    json_object_set_new(document, "copied_bytes", number(plan->copied_bytes));
     json_object_set_new(document, "announced", number(plan->announced));
     json_object_set_new(document, "announced_used", number(plan->announced_used));
     json_object_set_new(document, "lookahead_learned", number(plan->lookahead_learned));
@@ -83,13 +87,14 @@ char *hr_metrics_json(const struct hr_metrics_sources *sources)
     json_object_set_new(document, "bytes",
                         json_pack("{s:I, s:I}", "fetched", (json_int_t)store.bytes_fetched, "wasted",
                                   (json_int_t)plan.swept_wasted_bytes));
-    json_object_set_new(
-        document, "cache",
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "hits", (json_int_t)plan.hits, "misses",
-                  (json_int_t)plan.misses, "bytes", (json_int_t)cache.bytes, "objects",
-                  (json_int_t)cache.objects, "budget_bytes", (json_int_t)cache.budget_bytes, "evictions",
-                  (json_int_t)cache.evictions, "verify_failures", (json_int_t)cache.verify_failures,
-                  "adopted", (json_int_t)cache.adopted, "faces", (json_int_t)0));
+    json_object_set_new(document, "cache",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "hits",
+                                  (json_int_t)plan.hits, "misses", (json_int_t)plan.misses, "bytes",
+                                  (json_int_t)cache.bytes, "objects", (json_int_t)cache.objects,
+                                  "budget_bytes", (json_int_t)cache.budget_bytes, "evictions",
+                                  (json_int_t)cache.evictions, "verify_failures",
+                                  (json_int_t)cache.verify_failures, "adopted", (json_int_t)cache.adopted,
+                                  "faces", (json_int_t)cache.faces, "segments", (json_int_t)cache.segments));
     json_object_set_new(document, "index",
                         json_pack("{s:I, s:I, s:I, s:I}", "objects", (json_int_t)plan.index_objects, "bytes",
                                   (json_int_t)plan.index_bytes, "hidden", (json_int_t)plan.hidden, "trees",

@@ -68,6 +68,21 @@ static void announce(struct hr_intake *intake, const struct hr_slot *slot)
     hr_plan_announce(intake->plan, &part);
 }
 
+static void ask_bytes(struct hr_intake *intake, const struct hr_slot *slot)
+{
+    struct hr_asker asker = hr_plan_ring_asker(intake->plan, slot->ticket);
+    struct hr_segment_ask ask;
+    struct hr_reader reader = {
+        .context = slot->context, .tree = UINT32_MAX, .pid = slot->pid, .tid = slot->tid};
+    if (slot->path_len != sizeof ask) {
+        struct hr_answer answer = {.error = -EINVAL};
+        asker.fn(asker.owner, asker.ticket, &answer);
+        return;
+    }
+    memcpy(&ask, slot->path, sizeof ask);
+    hr_plan_segment(intake->plan, &reader, &ask, slot->op == HR_OP_WHOLE, &asker);
+}
+
 static void handle(struct hr_intake *intake, const struct hr_slot *slot)
 {
     if (slot->op == HR_OP_ANNOUNCE) {
@@ -77,6 +92,10 @@ static void handle(struct hr_intake *intake, const struct hr_slot *slot)
     if (slot->op == HR_OP_FETCH) {
         hr_lookahead_opened(intake->plan, slot->context, slot->tree, slot->gen, slot->entry);
         hr_plan_fetch(intake->plan, slot->tree, slot->gen, slot->entry);
+        return;
+    }
+    if (slot->op == HR_OP_SEGMENT || slot->op == HR_OP_WHOLE) {
+        ask_bytes(intake, slot);
         return;
     }
     struct hr_asker asker = hr_plan_ring_asker(intake->plan, slot->ticket);

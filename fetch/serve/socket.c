@@ -35,6 +35,7 @@ struct connection {
     size_t sent;
     int64_t since_ms; /* it came; or its answer was ready */
     unsigned waiting; /* asked the plan: its answer holds on to this struct */
+    uint32_t pid;     /* of the other side */
 };
 
 struct hr_socket {
@@ -190,6 +191,25 @@ static void op_attach(struct connection *connection, const json_t *request)
                                      "warning", warning));
 }
 
+/* The connection that asked, when it is still there. */
+static struct connection *answered_to(struct connection *connection)
+{
+    connection->waiting--;
+    if (connection->server) {
+        return connection;
+    }
+    forget(connection);
+    return NULL;
+}
+
+static void reply_failure(struct connection *connection, uint32_t tree, int error)
+{
+    const char *said = error == -ENOENT || error == -ENOTDIR
+                           ? NULL
+                           : hr_plan_message(connection->server->options.plan, tree, error);
+    reply_error(connection, error, said ? said : strerror(-error));
+}
+
 struct question {
     struct connection *connection;
     enum hr_op op;
@@ -201,32 +221,30 @@ struct question {
 static void answered(void *owner, uint32_t ticket, const struct hr_answer *answer)
 {
     struct question *question = owner;
-    struct connection *connection = question->connection;
+    struct connection *connection = answered_to(question->connection);
     (void)ticket;
-    connection->waiting--;
-    if (!connection->server) {
-        forget(connection);
-    } else if (answer->error < 0) {
-        const char *said =
-            answer->error == -ENOENT || answer->error == -ENOTDIR
-                ? NULL
-                : hr_plan_message(connection->server->options.plan, question->tree, answer->error);
-        reply_error(connection, answer->error, said ? said : strerror(-answer->error));
-    } else {
+    if (connection && answer->error < 0) {
+        reply_failure(connection, question->tree, answer->error);
+    } else if (connection) {
         const struct hr_socket_options *options = &connection->server->options;
         char path[PATH_MAX] = "";
+        bool face = answer->flags & HR_ANSWER_FACE; /* read by "segment" */
         if (question->op == HR_OP_LIST) {
             (void)hr_plan_index_path(options->plan, question->tree, path, sizeof path);
-        } else if (answer->file_id) {
+        } else if (answer->file_id && !face) {
             hr_object_path(options->cache_dir, answer->file_id, path);
         }
         char etag[136];
         hr_plan_etag(options->plan, question->tree, question->path, question->path_len, etag, sizeof etag);
         json_t *tag = json_string(etag); /* NULL: not UTF-8 */
-        reply_json(connection, json_pack("{s:o, s:s, s:I, s:I, s:s}", "etag", tag ? tag : json_string(""),
-                                         "kind", answer->kind == HR_KIND_DIR ? "dir" : "file", "size",
-                                         (json_int_t)answer->size, "mtime_ns", (json_int_t)answer->mtime_ns,
-                                         question->op == HR_OP_LIST ? "index" : "file", path));
+        json_t *document = json_pack("{s:o, s:s, s:I, s:I, s:s}", "etag", tag ? tag : json_string(""), "kind",
+                                     answer->kind == HR_KIND_DIR ? "dir" : "file", "size",
+                                     (json_int_t)answer->size, "mtime_ns", (json_int_t)answer->mtime_ns,
+                                     question->op == HR_OP_LIST ? "index" : "file", path);
+        if (face) {
+            json_object_set_new(document, "face", json_integer((json_int_t)answer->file_id));
+        }
+        reply_json(connection, document);
     }
     free(question);
 }
@@ -254,6 +272,52 @@ static void op_ask(struct connection *connection, const json_t *request, enum hr
     hr_buf_release(&path);
 }
 
+struct reading {
+    struct connection *connection;
+    uint32_t tree;
+};
+
+static void segment_answered(void *owner, uint32_t ticket, const struct hr_answer *answer)
+{
+    struct reading *reading = owner;
+    struct connection *connection = answered_to(reading->connection);
+    (void)ticket;
+    if (connection && answer->error < 0) {
+        reply_failure(connection, reading->tree, answer->error);
+    } else if (connection) {
+        char path[PATH_MAX];
+        hr_object_path(connection->server->options.cache_dir, answer->file_id, path);
+        reply_json(connection, json_pack("{s:s, s:I, s:I}", "file", path, "offset",
+                                         (json_int_t)answer->offset, "size", (json_int_t)answer->size));
+    }
+    free(reading);
+}
+
+/* Bytes of an object whose "open" was answered with a face: one file that holds `offset`. */
+static void op_segment(struct connection *connection, const json_t *request)
+{
+    json_int_t tree = json_integer_value(json_object_get(request, "tree"));
+    json_int_t bytes = json_integer_value(json_object_get(request, "bytes"));
+    json_int_t offset = json_integer_value(json_object_get(request, "offset"));
+    struct hr_segment_ask ask = {
+        .face_id = (uint64_t)json_integer_value(json_object_get(request, "face")),
+        .offset = (uint64_t)offset,
+        .bytes = (uint64_t)bytes,
+    };
+    struct reading *reading = malloc(sizeof *reading);
+    if (!reading || tree < 0 || tree >= HR_TREES_MAX || offset < 0 || bytes <= 0) {
+        reply_error(connection, -EINVAL, "malformed request");
+        free(reading);
+        return;
+    }
+    *reading = (struct reading){.connection = connection, .tree = (uint32_t)tree};
+    struct hr_reader reader = {
+        .context = UINT32_MAX, .tree = (uint32_t)tree, .pid = connection->pid, .tid = connection->pid};
+    struct hr_asker asker = {.fn = segment_answered, .owner = reading};
+    connection->waiting++;
+    hr_plan_segment(connection->server->options.plan, &reader, &ask, false, &asker);
+}
+
 static void handle(struct connection *connection, const json_t *request)
 {
     struct hr_socket *server = connection->server;
@@ -274,6 +338,8 @@ static void handle(struct connection *connection, const json_t *request)
         op_ask(connection, request, HR_OP_OPEN);
     } else if (strcmp(op, "list") == 0) {
         op_ask(connection, request, HR_OP_LIST);
+    } else if (strcmp(op, "segment") == 0) {
+        op_segment(connection, request);
     } else if (strcmp(op, "stop") == 0) {
         reply_text(connection, "{}");
         server->options.stop(server->options.owner);
@@ -319,12 +385,16 @@ static void readable(void *owner, int fd, uint32_t events)
     json_decref(request);
 }
 
-static bool peer_is_us(int fd)
+static bool peer_is_us(int fd, uint32_t *ret_pid)
 {
     struct ucred peer;
     socklen_t len = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
+        (peer.uid != geteuid() && peer.uid != 0)) {
+        return false;
+    }
+    *ret_pid = (uint32_t)peer.pid;
+    return true;
 }
 
 static void incoming(void *owner, int fd, uint32_t events)
@@ -335,7 +405,8 @@ static void incoming(void *owner, int fd, uint32_t events)
     if (peer < 0) {
         return;
     }
-    struct connection *connection = peer_is_us(peer) ? calloc(1, sizeof *connection) : NULL;
+    uint32_t pid;
+    struct connection *connection = peer_is_us(peer, &pid) ? calloc(1, sizeof *connection) : NULL;
     if (!connection) {
         close(peer);
         return;
@@ -350,6 +421,7 @@ static void incoming(void *owner, int fd, uint32_t events)
     }
     connection->server = server;
     connection->fd = peer;
+    connection->pid = pid;
     connection->since_ms = hr_clock_ms();
     connection->next = server->connections;
     server->connections = connection;

@@ -2,7 +2,10 @@
  *
  *   {"op":"attach","key":HEX32,"env":["NAME=VALUE",...]}   -> {"context":N,"trees":[...],"warning":"..."}
  *   {"op":"look"|"open"|"list","tree":N,"path":"..."}      ->
- * {"kind":"file"|"dir","size":..,"mtime_ns":..,"file":PATH} (list: "index":PATH of the published names)
+ * {"kind":"file"|"dir","size":..,"mtime_ns":..,"file":PATH} (list: "index":PATH of the published names; open
+ * of a large object: "file" is "" and "face" its number)
+ *   {"op":"segment","tree":N,"face":N,"offset":N,"bytes":N} -> {"file":PATH,"offset":N,"size":N}: what lies
+ * where in the object; it holds the byte at the offset asked for
  *   {"op":"status"}                                        -> the status document
  *   {"op":"stop"}                                          -> {} once it is on its way
  * An answer that failed is {"error":"one line","errno":N}. Paths are percent-encoded (keys may hold any

@@ -68,6 +68,48 @@ def test_libraries_are_loaded_from_a_map():
         proc.expect_equal(out.splitlines(), ["5 b'headr'", "42"], "ctypes")
 
 
+NAMES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+static const char *base(const char *path)
+{
+    return strstr(path, "/objects/") ? "cache file" : path;
+}
+static int visit(struct dl_phdr_info *info, size_t size, void *seen)
+{
+    (void)size;
+    *(int *)seen += strstr(info->dlpi_name, "/objects/") != NULL;
+    return 0;
+}
+int main(int argc, char **argv)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    int seen = 0;
+    void *extra, *handle = dlopen(argv[argc - 1], RTLD_NOW), *answer = handle ? dlsym(handle, "answer") : NULL;
+    printf("%s\n", answer && dladdr(answer, &info) ? base(info.dli_fname) : "?");
+    printf("%s\n", answer && dladdr1(answer, &info, &extra, RTLD_DL_LINKMAP) ? base(info.dli_fname) : "?");
+    printf("%s\n", handle && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? base(map->l_name) : "?");
+    dl_iterate_phdr(visit, &seen);
+    printf("%d\n", seen);
+    return 0;
+}
+"""
+
+
+@test("rclone")
+def test_a_library_from_a_map_has_its_cache_files_name():
+    _, buckets, _ = library_fixture()
+    mapped = os.path.join(proc.temp_folder("hr-doors-map-"), "data")
+    with servers.Rclone(buckets) as store, headrace.Job(
+            "%s=s3://%s/%s" % (mapped, fixtures.BUCKET, fixtures.PREFIX), store) as job:
+        out = job.good([compile_c(NAMES, "-ldl"), os.path.join(mapped, "libanswer.so")]).decode()
+        proc.expect_equal(out.splitlines(), ["cache file", "cache file", "cache file", "1"], "dladdr and its kin")
+
+
 LISTING = """
 import os, sys
 top = sys.argv[1]

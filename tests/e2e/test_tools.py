@@ -164,11 +164,16 @@ class Twin:
                     path = os.path.join(work, name)
                     proc.force_remove(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
 
-    def compare(self, argv, cwd=""):
-        """The difference as text, '' when there is none."""
-        env = self.job.env()
-        want = proc.run(argv, 60, cwd=os.path.join(self.here, cwd), env=env)
-        have = self.job.run(argv, 60, cwd=os.path.join(self.there, cwd))
+    def locally(self, argv, cwd="", limit_s=60):
+        """What it says and does on the local copy."""
+        done = proc.run(argv, limit_s, cwd=os.path.join(self.here, cwd), env=self.job.env())
+        self.clear()
+        return done
+
+    def compare(self, argv, cwd="", want=None, limit_s=60):
+        """The difference as text, '' when there is none. want: what locally() gave."""
+        want = want or self.locally(argv, cwd, limit_s)
+        have = self.job.run(argv, limit_s, cwd=os.path.join(self.there, cwd))
         texts = []
         for label, left, right in (("stdout", want.stdout, have.stdout), ("stderr", want.stderr, have.stderr)):
             left = normal(left, self.here, os.path.dirname(self.here))
@@ -205,11 +210,11 @@ def py(text):
     return [paths.PYTHON, "-c", IMPORTS + text]
 
 
-def private_scene(**options):
+def private_scene(fixture=None, **options):
     """The map point inside a folder of its own below one of its own: `..` has nothing else in it."""
     work = os.path.join(proc.temp_folder("hr-"), "work")
     os.mkdir(work)
-    return scene(fixtures.mixed(), point=os.path.join(work, "data"), **options)
+    return scene(fixture or fixtures.mixed(), point=os.path.join(work, "data"), **options)
 
 
 @test(NEEDS, timeout=300)

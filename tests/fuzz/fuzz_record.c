@@ -33,7 +33,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct wire wire;
         memcpy(&wire, copy + at, sizeof(wire));
         wire.magic = RECORD_MAGIC;
-        wire.reserved = 0;
+        wire.cached = (uint16_t)(wire.cached % 4);
+        if (wire.cached == HR_CACHED_SEGMENT) {
+            wire.size %= HR_CELL_BYTES + 2;
+            wire.face_id = wire.file_id ? wire.face_id % wire.file_id : 0;
+        } else {
+            wire.face_id %= 2;
+            wire.offset %= 2;
+        }
         wire.kind = (uint16_t)(wire.kind % 6);
         wire.key_len = (uint16_t)(wire.key_len % (HR_KEY_MAX + 2));
         wire.etag_len = (uint16_t)(wire.etag_len % (HR_ETAG_BYTES_MAX + 2));

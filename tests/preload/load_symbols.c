@@ -13,9 +13,9 @@ static void try_load(const char *what, const char *path, int flags)
     }
 }
 
-static void by_handle(const char *name, void *handle)
+static void by_address(const char *name, void *address)
 {
-    int (*found)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(handle, name);
+    int (*found)(const char *, int, ...) = (int (*)(const char *, int, ...))address;
     char *path = probe_path("top.txt");
     int fd = found ? found(path, O_RDONLY) : -1;
     uint64_t size = 0;
@@ -27,6 +27,18 @@ static void by_handle(const char *name, void *handle)
     }
     free(path);
 }
+
+static void by_handle(const char *name, void *handle)
+{
+    by_address(name, dlsym(handle, name));
+}
+
+/* The version that libc has had since its first day, on each machine. */
+#if defined(__x86_64__)
+#define OLDEST "GLIBC_2.2.5"
+#else
+#define OLDEST "GLIBC_2.17"
+#endif
 
 int main(int argc, char **argv)
 {
@@ -44,6 +56,9 @@ int main(int argc, char **argv)
     DIR *(*by_opendir)(const char *) = (DIR * (*)(const char *)) dlsym(libc, "opendir");
     DIR *dir = by_opendir ? by_opendir(path) : NULL;
     probe_say("opendir", dir && readdir(dir));
+    by_address("open by version", dlvsym(libc, "open", OLDEST));
+    by_address("open64 by version", dlvsym(libc, "open64", OLDEST));
+    printf("no such version: %d\n", dlvsym(libc, "open", "GLIBC_1.0") == NULL);
     /* The next one behind the program. */
     by_handle("open", RTLD_NEXT);
     void *missing = dlsym(libc, "no_such_function");

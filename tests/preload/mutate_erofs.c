@@ -1,6 +1,7 @@
 /* Everything that would change a map is refused as a read-only file system refuses it, and changes nothing.
  * On a local copy nothing is tried: this program compares with its own table and prints only what is wrong.
  */
+#include <dlfcn.h>
 #include <sys/time.h>
 #include <utime.h>
 
@@ -32,6 +33,19 @@ static void removing(void)
     refused("rmdir", rmdir(dir), EROFS);
     refused("rmdir missing", rmdir(fresh), ENOENT);
     refused("rmdir root", rmdir(root), EBUSY);
+}
+
+/* Names of mknod in old programs; no header has them any more. */
+static void old_names(void)
+{
+    int (*make)(int, const char *, mode_t, dev_t *) =
+        (int (*)(int, const char *, mode_t, dev_t *))dlsym(RTLD_DEFAULT, "__xmknod");
+    int (*make_at)(int, int, const char *, mode_t, dev_t *) =
+        (int (*)(int, int, const char *, mode_t, dev_t *))dlsym(RTLD_DEFAULT, "__xmknodat");
+    dev_t none = 0;
+    refused("__xmknod", make(0, fresh, S_IFREG | 0666, &none), EROFS);
+    refused("__xmknod there", make(0, file, S_IFREG | 0666, &none), EEXIST);
+    refused("__xmknodat", make_at(0, AT_FDCWD, fresh, S_IFREG | 0666, &none), EROFS);
 }
 
 static void creating(void)
@@ -174,6 +188,7 @@ int main(int argc, char **argv)
     if (probe_mapped()) {
         removing();
         creating();
+        old_names();
         moving();
         changing();
         by_descriptor(file);

@@ -94,25 +94,43 @@ def comparable(done, *roots):
     return done.returncode, out
 
 
-def twins():
-    """Each program of build/tests/preload says and returns the same on a local copy and on the map. It gets the tree as
-    its argument and the tree's parent as working directory."""
+# The two trees of the twins: objects of one request each; and mostly large ones, which programs meet as faces.
+TREES = (("small", fixtures.mixed, {}), ("large", fixtures.mixed_large, {"small_max": "64K"}))
+
+
+def twins(only=""):
+    """Each program of build/tests/preload says and returns the same on a local copy and on the map, cold and then warm. It
+    gets the tree as its argument and the tree's parent as working directory. only: a part of the cases' names."""
     found = programs("build", "tests", "preload")
-    folder = fixtures.mixed() if found else ""
-    for path in found:
-        name = "preload:" + os.path.basename(path)
-        here, there = proc.temp_folder("hr-tl-"), proc.temp_folder("hr-tm-")
-        local, mapped = os.path.join(here, "data"), os.path.join(there, "data")
-        shutil.copytree(fixtures.tree(folder), local)
-        source = "%s=s3://%s/%s" % (mapped, fixtures.BUCKET, fixtures.PREFIX)
-        try:
-            with servers.Rclone(folder) as store, headrace.Job(source, store) as job:
-                want = comparable(proc.run([path, local], TWIN_LIMIT_S, cwd=here, env=job.env()), here)
+    for label, fixture, settings in TREES if found else ():
+        cases = [(path, ["preload:%s %s %s" % (os.path.basename(path), state, label) for state in ("cold", "warm")])
+                 for path in found]
+        cases = [(path, names) for path, names in cases if any(only in name for name in names)]
+        if cases:
+            with servers.Rclone(fixture()) as store:
+                for path, names in cases:
+                    yield from twin(path, names, fixture(), store, settings)
+
+
+def twin(path, names, folder, store, settings):
+    """One program with a cache of its own: a result for each run on the map."""
+    here, there = proc.temp_folder("hr-tl-"), proc.temp_folder("hr-tm-")
+    local, mapped = os.path.join(here, "data"), os.path.join(there, "data")
+    shutil.copytree(fixtures.tree(folder), local)
+    source = "%s=s3://%s/%s" % (mapped, fixtures.BUCKET, fixtures.PREFIX)
+    waiting = list(names)
+    try:
+        with headrace.Job(source, store, **settings) as job:
+            want = comparable(proc.run([path, local], TWIN_LIMIT_S, cwd=here, env=job.env()), here)
+            while waiting:
                 have = comparable(job.run([path, mapped], TWIN_LIMIT_S, cwd=there), there)
                 proc.expect(want == have, difference(want, have))
-            yield name, "passed", ""
-        except proc.Failure as failure:
+                yield waiting.pop(0), "passed", ""
+    except proc.Failure as failure:
+        for name in waiting or names[-1:]:
             yield name, "failed", str(failure)
+    finally:
+        proc.force_remove(here)
 
 
 def difference(want, have):

@@ -1,7 +1,7 @@
-"""Small C programs made by tests: compiled with the machine's gcc into a temporary folder."""
+"""C programs made by tests: compiled with the machine's gcc into a temporary folder."""
 import os
 
-from . import proc
+from . import paths, proc
 
 
 def compile_c(text, *flags, name="program"):
@@ -9,7 +9,13 @@ def compile_c(text, *flags, name="program"):
     source = os.path.join(folder, name + ".c")
     with open(source, "w") as out:
         out.write(text)
-    made = os.path.join(folder, name)
-    done = proc.run(["gcc", "-O1", "-g", "-D_GNU_SOURCE", "-o", made, source, *flags], 60)
+    return compile_files(os.path.join(folder, name), [source], *flags)
+
+
+def compile_files(made, sources, *flags):
+    """Sources of the checkout (their includes start at its root) into the program `made`."""
+    sources = [os.path.join(paths.ROOT, source) for source in sources]
+    argv = ["gcc", "-O1", "-g", "-D_GNU_SOURCE", "-I", paths.ROOT, "-o", made, *sources, *flags]
+    done = proc.run(argv, 60)
     proc.expect(done.returncode == 0, "gcc failed", proc.tail(done.stderr))
     return made

@@ -77,8 +77,9 @@ def tree(folder):
     return os.path.join(folder, BUCKET, PREFIX)
 
 
-def write_mixed(half):
-    """What tools meet: nested folders, odd but legal names, empty, text, binary and large files."""
+def write_mixed(half, large=False):
+    """What tools meet: nested folders, odd but legal names, empty, text, binary and large files. `large`: the same names,
+    most of them above 64 KiB, none of them whole pages, and one of several cells (fetch/cache/cache.h, HR_CELL_BYTES)."""
     rng = random.Random(7)
     root = os.path.join(half, BUCKET, PREFIX)
     for folder in ("a", "a/deep/er/still", "b", "with space", "ünïcode", "[brackets]"):
@@ -90,8 +91,8 @@ def write_mixed(half):
     put("top.txt", b"hello headrace\nsecond line\n")
     put("empty", b"")
     put(".hidden", b"dot\n")
-    put("a/one.txt", b"one\nneedle here\n" * 40)
-    put("a/two.bin", rng.randbytes(70000))
+    put("a/one.txt", b"one\nneedle here\n" * (6000 if large else 40))
+    put("a/two.bin", rng.randbytes((8 << 20) + 5 if large else 70000))
     put("a/deep/er/still/three.txt", b"deep needle\n")
     put("a/deep/-dash", b"dash\n")
     put("a-b", b"sorts between a and a/b\n")
@@ -102,13 +103,17 @@ def write_mixed(half):
     put("with space/x y.txt", b"blank needle\n")
     put("ünïcode/日本.txt", b"needle\n")
     put("[brackets]/glob*.txt", b"star\n")
-    put("b/mega.bin", rng.randbytes(3 << 20))
+    put("b/mega.bin", rng.randbytes((20 << 20) + 777 if large else 3 << 20))
     for number in range(60):
-        put("a/deep/er/f%02d.dat" % number, rng.randbytes(rng.randrange(1, 9000)))
+        put("a/deep/er/f%02d.dat" % number, rng.randbytes(rng.randrange(65537, 150000) if large else rng.randrange(1, 9000)))
 
 
 def mixed():
     return in_order("mixed-v1", write_mixed)
+
+
+def mixed_large():
+    return in_order("mixed-large-v1", lambda half: write_mixed(half, True))
 
 
 def write_large(half):

@@ -32,13 +32,14 @@ def has_nginx_module(language):
 
 
 @functools.lru_cache(maxsize=None)
-def python_has(module):
+def python_has(module, python=PYTHON):
     """Isolated, so that no file beside us is taken for a module; asked twice, because another package manager's run
     may just be replacing parts of it."""
     code = "import importlib.util as u, sys; sys.exit(0 if u.find_spec(%r) else 1)" % module
     for pause_s in (0, 2):
         time.sleep(pause_s)
-        if subprocess.run([PYTHON, "-I", "-c", code], stdin=subprocess.DEVNULL).returncode == 0:
+        if os.access(python, os.X_OK) and subprocess.run(
+                [python, "-I", "-c", code], stdin=subprocess.DEVNULL).returncode == 0:
             return True
     return False
 

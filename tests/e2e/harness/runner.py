@@ -190,8 +190,8 @@ def main():
         for path in binaries.programs("build", "tests", "fuzz"):
             if args.only in path:
                 results.add(*binaries.fuzz(path, args.fuzz_s))
-    if "preload" in kinds and args.only in "preload":
-        for result in binaries.twins():
+    if "preload" in kinds:
+        for result in binaries.twins(args.only):
             results.add(*result)
     if "e2e" in kinds:
         Pool(results, proc.temp_folder("hr-")).run_all(cases, max(1, args.j))

@@ -42,8 +42,10 @@ struct lab {
     uint64_t size_bytes;
     uint64_t boot;
     unsigned writers;
+    uint64_t faces_max;
     /* evicted */
     unsigned evicted_count;
+    unsigned evicted_kinds[3];
     uint64_t evicted_ids[4096];
     unsigned grown_count;
     uint32_t grown_gen;
@@ -56,6 +58,7 @@ struct lab_put {
     int error;
     uint64_t file_id;
     uint64_t size;
+    enum hr_cached_kind kind;
     char md5_hex[33];
     unsigned written_count;
     uint64_t written_bytes;
@@ -74,6 +77,7 @@ LAB_FN void lab_evicted(void *owner, const struct hr_cached *cached)
         lab->evicted_ids[lab->evicted_count] = cached->file_id;
     }
     lab->evicted_count++;
+    lab->evicted_kinds[cached->kind]++;
 }
 
 LAB_FN void lab_grown(void *owner, uint32_t gen)
@@ -93,6 +97,7 @@ LAB_FN int lab_try_open(struct lab *lab)
         .size_bytes = lab->size_bytes,
         .free_bytes = 0,
         .writer_threads = lab->writers,
+        .faces_max = lab->faces_max,
         .boot = lab->boot,
         .loop = lab->loop,
         .evicted = lab_evicted,
@@ -173,6 +178,7 @@ LAB_FN void lab_on_done(void *owner, struct hr_put *put, int error, const struct
     state->error = error;
     state->file_id = cached ? cached->file_id : 0;
     state->size = cached ? cached->size : 0;
+    state->kind = cached ? cached->kind : HR_CACHED_WHOLE;
     memcpy(state->md5_hex, hr_put_body_md5_hex(put), sizeof(state->md5_hex));
     hr_loop_stop(state->lab->loop);
 }
@@ -185,10 +191,10 @@ LAB_FN void lab_on_written(void *owner, uint64_t bytes)
     hr_loop_stop(state->lab->loop);
 }
 
-LAB_FN int lab_begin(struct lab *lab, struct lab_put *state, const char *key, const char *etag, uint64_t size)
+LAB_FN struct hr_put_options lab_options(struct lab_put *state, const char *key, const char *etag,
+                                         uint64_t size)
 {
-    *state = (struct lab_put){.lab = lab};
-    const struct hr_put_options options = {
+    return (struct hr_put_options){
         .source = lab_source,
         .object_dev_salt = 77,
         .object_dev = 4242,
@@ -200,6 +206,12 @@ LAB_FN int lab_begin(struct lab *lab, struct lab_put *state, const char *key, co
         .done = lab_on_done,
         .owner = state,
     };
+}
+
+LAB_FN int lab_begin(struct lab *lab, struct lab_put *state, const char *key, const char *etag, uint64_t size)
+{
+    *state = (struct lab_put){.lab = lab};
+    const struct hr_put_options options = lab_options(state, key, etag, size);
     return hr_put_begin(lab->cache, &options, &state->put);
 }
 

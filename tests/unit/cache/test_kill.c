@@ -1,27 +1,12 @@
 /* kill -9 in the middle of puts, fifty times; and the whole cache directory taken away under a living cache.
  */
-#include "tests/unit/cache/lab.h"
+#include "tests/unit/cache/faces.h"
 
 #include <signal.h>
 
 #define LIVES 50
 #define KEYS 200
 #define IN_FLIGHT 16
-
-static int setup(void **state)
-{
-    struct lab *lab = malloc(sizeof(*lab));
-    lab_start(lab);
-    *state = lab;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    lab_end(*state);
-    free(*state);
-    return 0;
-}
 
 static size_t size_of_key(int i)
 {
@@ -31,6 +16,7 @@ static size_t size_of_key(int i)
 struct stream {
     struct lab *lab;
     struct lab_put puts[IN_FLIGHT];
+    uint64_t faces[IN_FLIGHT]; /* the put before was this face: a segment of it comes next */
     int next;
     int ready_fd; /* a byte is written here when the first put is done */
 };
@@ -45,6 +31,7 @@ static void on_done(void *owner, struct hr_put *put, int error, const struct hr_
     if (error || !cached) {
         _exit(3);
     }
+    stream->faces[state - stream->puts] = cached->kind == HR_CACHED_FACE ? cached->file_id : 0;
     if (stream->ready_fd >= 0) {
         (void)!write(stream->ready_fd, "r", 1);
         stream->ready_fd = -1;
@@ -52,29 +39,36 @@ static void on_done(void *owner, struct hr_put *put, int error, const struct hr_
     start_next(stream, state);
 }
 
+/* Every fourth key is a large object: its face, then one of its segments. */
 static void start_next(struct stream *stream, struct lab_put *state)
 {
     char key[32];
-    int i = stream->next++ % KEYS;
-    size_t size = size_of_key(i);
-    (void)snprintf(key, sizeof(key), "key%d", i);
+    uint64_t face = stream->faces[state - stream->puts];
+    int i = (face ? stream->next : stream->next++) % KEYS;
     state->lab = (struct lab *)stream;
-    const struct hr_put_options options = {
-        .source = lab_source,
-        .key = key,
-        .key_len = (uint32_t)strlen(key),
-        .etag = "e",
-        .size = size,
-        .done = on_done,
-        .owner = state,
-    };
+    struct hr_put_options options = {.source = lab_source, .etag = "e", .done = on_done, .owner = state};
+    if (face) {
+        const struct hr_cached *cached = hr_cache_by_id(stream->lab->cache, face);
+        (void)snprintf(key, sizeof(key), "%s", cached->key);
+        options.kind = HR_CACHED_SEGMENT;
+        options.face_id = face;
+        options.offset = (uint64_t)(i % 16) * CELL;
+        options.size = (1 + (uint64_t)i % 20) * 4096;
+    } else {
+        (void)snprintf(key, sizeof(key), "key%d", i);
+        options.kind = i % 4 ? HR_CACHED_WHOLE : HR_CACHED_FACE;
+        options.size = i % 4 ? size_of_key(i) : 16 * CELL;
+    }
+    options.key = key;
+    options.key_len = (uint32_t)strlen(key);
     if (hr_put_begin(stream->lab->cache, &options, &state->put) < 0) {
         _exit(4);
     }
+    size_t size = options.kind == HR_CACHED_FACE ? 0 : options.size;
     for (size_t from = 0; from < size; from += 60000) {
         struct hr_buf part;
         size_t len = size - from < 60000 ? size - from : 60000;
-        lab_fill(&part, key, from, len);
+        lab_fill(&part, key, options.offset + from, len);
         if (hr_put_part(state->put, from, &part, NULL, NULL) < 0) {
             _exit(5);
         }
@@ -99,20 +93,35 @@ static void child_main(struct lab *lab, int seed, int ready_fd)
 }
 
 static uint64_t highest_id;
+static unsigned segments_right;
 
 static void check_one(void *owner, const struct hr_cached *cached)
 {
     struct lab *lab = owner;
     int i = atoi(cached->key + 3);
-    assert_int_equal(cached->size, size_of_key(i));
-    assert_true(lab_file_right(lab, cached->file_id, cached->key, cached->size));
     highest_id = cached->file_id > highest_id ? cached->file_id : highest_id;
+    if (cached->kind == HR_CACHED_WHOLE) {
+        assert_int_equal(cached->size, size_of_key(i));
+        assert_true(lab_file_right(lab, cached->file_id, cached->key, cached->size));
+        return;
+    }
+    assert_true(cached->kind == HR_CACHED_FACE && i % 4 == 0 && cached->size == 16 * CELL);
+    assert_true(lab_file_there(lab, cached->file_id));
+    for (uint64_t cell = 0; cell < 16; cell++) {
+        const struct hr_cached *segment = hr_cache_segment(lab->cache, cached->file_id, cell * CELL);
+        if (segment) {
+            assert_true(segment_right(lab, segment));
+            highest_id = segment->file_id > highest_id ? segment->file_id : highest_id;
+            segments_right++;
+        }
+    }
 }
 
 static void kill_in_the_middle(void **state)
 {
     struct lab *lab = *state;
     unsigned found_in_all = 0;
+    unsigned segments_in_all = 0;
     hr_loop_free(lab->loop); /* each child makes its own */
     lab->loop = NULL;
     lab->size_bytes = 8 * MIB; /* about half of the keys: evictions go on too */
@@ -143,8 +152,11 @@ static void kill_in_the_middle(void **state)
         uint64_t before = highest_id;
         lab_open(lab);
         hr_cache_stats(lab->cache, &stats);
+        segments_right = 0;
         hr_cache_each(lab->cache, &lab_source, check_one, lab);
-        assert_int_equal(lab_count(lab, "objects"), stats.objects);
+        assert_int_equal(segments_right, stats.segments);
+        segments_in_all += segments_right;
+        assert_int_equal(lab_count(lab, "objects"), stats.objects + stats.faces + stats.segments);
         assert_int_equal(lab_count(lab, "spool"), 0);
         found_in_all += (unsigned)stats.objects;
         uint64_t id = 0;
@@ -155,6 +167,7 @@ static void kill_in_the_middle(void **state)
         hr_loop_free(lab->loop);
         lab->loop = NULL;
     }
+    assert_true(segments_in_all > LIVES);
     assert_true(found_in_all > LIVES); /* the children did put */
     assert_int_equal(hr_loop_new(&lab->loop), 0);
 }
@@ -244,10 +257,10 @@ static void removed_for_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(kill_in_the_middle, setup, teardown),
-        cmocka_unit_test_setup_teardown(directory_removed, setup, teardown),
-        cmocka_unit_test_setup_teardown(removed_between_parts, setup, teardown),
-        cmocka_unit_test_setup_teardown(removed_for_good, setup, teardown),
+        cmocka_unit_test_setup_teardown(kill_in_the_middle, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(directory_removed, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(removed_between_parts, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(removed_for_good, lab_setup, lab_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,18 @@ static struct hr_record sample(const char *key, const char *etag)
     return record;
 }
 
+/* The same as a face's (1) or a segment's (2). */
+static struct hr_record sample_of(uint16_t cached)
+{
+    struct hr_record record = sample("key", "etag");
+    record.cached = cached;
+    if (cached == HR_CACHED_SEGMENT) {
+        record.face_id = record.file_id - 1;
+        record.offset = 77ull << 23;
+    }
+    return record;
+}
+
 static void assert_same(const struct hr_record *a, const struct hr_record *b)
 {
     assert_int_equal(a->kind, b->kind);
@@ -33,6 +45,7 @@ static void assert_same(const struct hr_record *a, const struct hr_record *b)
     assert_true(a->file_id == b->file_id && a->size == b->size && a->ino == b->ino && a->salt == b->salt);
     assert_true(a->mtime_ns == b->mtime_ns && a->written_s == b->written_s);
     assert_true(a->nonce == b->nonce && a->dev == b->dev);
+    assert_true(a->cached == b->cached && a->face_id == b->face_id && a->offset == b->offset);
     assert_int_equal(a->key_len, b->key_len);
     assert_int_equal(a->etag_len, b->etag_len);
     assert_memory_equal(a->key, b->key, a->key_len);
@@ -63,6 +76,23 @@ static void round_trip(void **state)
             assert_same(&in, &out);
             hr_buf_release(&bytes);
         }
+    }
+}
+
+static void kinds(void **state)
+{
+    (void)state;
+    for (uint16_t cached = HR_CACHED_WHOLE; cached <= HR_CACHED_SEGMENT; cached++) {
+        struct hr_buf bytes = HR_BUF_INIT(1 << 16);
+        struct hr_record in = sample_of(cached);
+        struct hr_record out;
+        size_t used = 0;
+        assert_int_equal(hr_record_encode(&in, &bytes), 0);
+        assert_int_equal(hr_record_decode(bytes.data, bytes.len, &out, &used), 0);
+        assert_same(&in, &out);
+        bytes.data[3] = '1'; /* the magic of the layout before */
+        assert_int_equal(hr_record_decode(bytes.data, bytes.len, &out, &used), -EBADMSG);
+        hr_buf_release(&bytes);
     }
 }
 
@@ -109,12 +139,39 @@ static void out_of_bounds(void **state)
     hr_buf_release(&bytes);
 }
 
+static void kinds_out_of_bounds(void **state)
+{
+    (void)state;
+    struct hr_buf bytes = HR_BUF_INIT(1 << 16);
+    struct hr_record bad[11];
+    for (size_t i = 0; i < 11; i++) {
+        bad[i] = sample_of(i < 3 ? HR_CACHED_FACE : HR_CACHED_SEGMENT);
+    }
+    bad[0].face_id = 1;
+    bad[1].offset = 4096;
+    bad[2].cached = 3;
+    bad[3].face_id = 0;
+    bad[4].face_id = bad[4].file_id; /* a face is older than its segments */
+    bad[5].face_id = UINT64_MAX;
+    bad[6].size = 0;
+    bad[7].size = HR_CELL_BYTES + 1;
+    bad[8].offset = UINT64_MAX;
+    bad[9].cached = HR_CACHED_WHOLE;
+    bad[10].kind = HR_RECORD_SYNCED;
+    bad[10].key_len = bad[10].etag_len = 0;
+    for (size_t i = 0; i < 11; i++) {
+        assert_int_equal(hr_record_encode(&bad[i], &bytes), -EINVAL);
+    }
+    assert_int_equal(bytes.len, 0);
+    hr_buf_release(&bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(cut_or_bent),
-        cmocka_unit_test(out_of_bounds),
+        cmocka_unit_test(round_trip),          cmocka_unit_test(kinds),
+        cmocka_unit_test(cut_or_bent),         cmocka_unit_test(out_of_bounds),
+        cmocka_unit_test(kinds_out_of_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,12 +222,12 @@ static void torn_tail(void **state)
     (void)strcpy(original, segment);
     size_t len = read_file(segment, bytes, sizeof(bytes));
     size_t record = hr_record_bytes(2, 1);
-    assert_true(len >= 96 + OBJECTS * record);
+    assert_true(len >= HR_RECORD_HEAD_BYTES + OBJECTS * record);
     (void)snprintf(keep, sizeof(keep), "%.400s/keep", lab->home);
     (void)snprintf(command, sizeof(command), "cp -al '%s' '%s'", lab->dir, keep);
     lab_run_command(command);
     for (size_t cut = 0; cut <= len; cut++) {
-        uint64_t expected = cut < 96 ? 0 : (cut - 96) / record;
+        uint64_t expected = cut < HR_RECORD_HEAD_BYTES ? 0 : (cut - HR_RECORD_HEAD_BYTES) / record;
         write_file(original, bytes, cut);
         lab_open(lab);
         assert_int_equal(stats_of(lab).adopted, expected > OBJECTS ? OBJECTS : expected);
@@ -334,6 +334,42 @@ static void other_boot(void **state)
     lab_close(lab);
 }
 
+/* Records of another layout: they and what they named are removed, and the numbers go on upwards. */
+static void other_layout(void **state)
+{
+    struct lab *lab = *state;
+    uint64_t ids[5];
+    char path[PATH_MAX];
+    static char bytes[65536];
+    lab_open(lab);
+    put_many(lab, "k", 5, ids);
+    lab_close(lab);
+    find_segment(lab, path);
+    size_t len = read_file(path, bytes, sizeof(bytes));
+    for (size_t at = 0; at < len;) {
+        struct hr_record record;
+        size_t used = 0;
+        assert_int_equal(hr_record_decode(bytes + at, len - at, &record, &used), 0);
+        bytes[at + 3] = '1'; /* last of the magic "HRC2" */
+        at += used;
+    }
+    write_file(path, bytes, len);
+    (void)snprintf(path, sizeof(path), "%s/records/ids", lab->dir);
+    len = read_file(path, bytes, sizeof(bytes));
+    bytes[3] = '1';
+    write_file(path, bytes, len);
+    lab_open(lab);
+    assert_int_equal(stats_of(lab).adopted, 0);
+    assert_int_equal(lab_count(lab, "objects"), 0);
+    assert_int_equal(lab_count(lab, "records"), 1); /* ids */
+    uint64_t id = 0;
+    assert_int_equal(lab_put_whole(lab, "k0", "e", 10, NULL, &id), 0);
+    assert_true(id > ids[4]);
+    lab_close(lab);
+    lab_open(lab);
+    assert_int_equal(stats_of(lab).adopted, 1);
+}
+
 /* Much more is written than kept: the journal stays small and right. */
 static void cleaning(void **state)
 {
@@ -379,6 +415,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(torn_tail, setup_quick, teardown),
         cmocka_unit_test_setup_teardown(ids_never_again, setup, teardown),
         cmocka_unit_test_setup_teardown(other_boot, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_layout, setup, teardown),
         cmocka_unit_test_setup_teardown(cleaning, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

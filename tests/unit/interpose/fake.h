@@ -34,7 +34,7 @@
 #define FAKE_PREFIX "p/"
 #define FAKE_TREE_ID 0x1122334455667788ull
 #define FAKE_MTIME_NS 1600000000123456789ll
-#define FAKE_RESIDENTS 64u
+#define FAKE_RESIDENTS 1024u
 
 /* The names of the tree. Children of a directory are contiguous and sorted. */
 static const struct {
@@ -66,6 +66,8 @@ struct fake {
     _Atomic unsigned lose;     /* drops that many requests */
     _Atomic unsigned delay_ms; /* before each answer */
     _Atomic bool publish_on_list;
+    /* Answers SEGMENT and WHOLE (fake_face.h); NULL: nobody may ask. */
+    void (*large)(struct fake *fake, const struct hr_slot *slot, struct hr_answer *answer);
 };
 
 #define FAKE_MUST(condition)                                                                                 \
@@ -277,7 +279,10 @@ static void fake_answer(struct fake *fake, const struct hr_slot *slot)
     uint32_t entry = fake_find(path);
     atomic_store(&answer->word, slot->ticket - 1);
     answer->error = 0;
-    if (slot->op == HR_OP_STANDIN) {
+    if (slot->op == HR_OP_SEGMENT || slot->op == HR_OP_WHOLE) {
+        FAKE_MUST(fake->large);
+        fake->large(fake, slot, answer);
+    } else if (slot->op == HR_OP_STANDIN) {
         char full[PATH_MAX];
         int len = snprintf(full, sizeof(full), "%s/dirs/%016llx/%s/", fake->dir,
                            (unsigned long long)slot->map_hash, path);
@@ -313,7 +318,8 @@ static void fake_answer(struct fake *fake, const struct hr_slot *slot)
 static void fake_serve(struct fake *fake, const struct hr_slot *slot)
 {
     FAKE_MUST(slot->path_len <= HR_KEY_MAX && slot->checksum == hr_slot_checksum(slot, slot->path_len));
-    FAKE_MUST(slot->op > HR_OP_NONE && slot->op < HR_OP_COUNT && slot->tree == FAKE_TREE);
+    FAKE_MUST(slot->op > HR_OP_NONE && slot->op < HR_OP_COUNT);
+    FAKE_MUST(slot->tree == FAKE_TREE || slot->op == HR_OP_SEGMENT || slot->op == HR_OP_WHOLE);
     atomic_fetch_add(&fake->requests[slot->op], 1);
     if (atomic_load(&fake->lose)) {
         atomic_fetch_sub(&fake->lose, 1);

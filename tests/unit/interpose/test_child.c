@@ -138,12 +138,14 @@ static void without_us(void **state)
     }
 }
 
+static bool hooked; /* what the last judgement said */
+
 /* As an exec would: judged, copied when asked for. NULL: envp stays. */
 static char **copy_for(const char *path, char *const envp[])
 {
     hr_active = true;
     errno = 77;
-    long bytes = hr_child_judge(AT_FDCWD, path, envp);
+    long bytes = hr_child_judge(AT_FDCWD, path, envp, &hooked);
     hr_active = false;
     assert_int_equal(errno, 77);
     assert_true(bytes >= 0);
@@ -196,7 +198,7 @@ static void inactive_reads_nothing(void **state)
 {
     (void)state;
     char *const *envp = ENVIRONMENT("LD_PRELOAD=/x/libheadrace.so");
-    assert_int_equal(hr_child_judge(AT_FDCWD, in_folder("other"), envp), 0);
+    assert_int_equal(hr_child_judge(AT_FDCWD, in_folder("other"), envp, &hooked), 0);
 }
 
 static void too_large(void **state)
@@ -252,9 +254,35 @@ static void by_descriptor(void **state)
     char *const *envp = ENVIRONMENT("LD_PRELOAD=/x/libheadrace.so");
     int fd = open(in_folder("other"), O_RDONLY);
     hr_active = true;
-    assert_true(hr_child_judge(fd, "", envp) > 0);
+    assert_true(hr_child_judge(fd, "", envp, &hooked) > 0);
     hr_active = false;
     close(fd);
+}
+
+/* Who can read what our descriptors stand for. */
+static void hooked_programs(void **state)
+{
+    (void)state;
+    char *const *both = ENVIRONMENT("HEADRACE_MAP=/data=s3://b/", "LD_PRELOAD=/x/libheadrace.so");
+    static const struct {
+        const char *name;
+        bool hooked;
+    } rows[] = {{"same", true}, {"other", false}, {"static", false}};
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        free(copy_for(in_folder(rows[i].name), both));
+        assert_int_equal(hooked, rows[i].hooked);
+    }
+    copy_for(in_folder("same"), ENVIRONMENT("HEADRACE_MAP=/data=s3://b/"));
+    assert_false(hooked);
+    copy_for(in_folder("same"), ENVIRONMENT("LD_PRELOAD=/x/libheadrace.so"));
+    assert_false(hooked);
+    copy_for(in_folder("same"), ENVIRONMENT("HEADRACE_MAP=", "LD_PRELOAD=/x/libheadrace.so"));
+    assert_false(hooked);
+    copy_for(in_folder("same"), NULL);
+    assert_false(hooked);
+    assert_true(hr_child_is_program(AT_FDCWD, in_folder("same")));
+    assert_false(hr_child_is_program(AT_FDCWD, in_folder("no-such")));
+    assert_false(hr_child_is_program(AT_FDCWD, folder));
 }
 
 static void search(void **state)
@@ -301,6 +329,7 @@ int main(void)
         cmocka_unit_test(scripts),
         cmocka_unit_test(what_is_no_file),
         cmocka_unit_test(by_descriptor),
+        cmocka_unit_test(hooked_programs),
         cmocka_unit_test(search),
     };
     return cmocka_run_group_tests_name("interpose/child", tests, set_up, tear_down);

@@ -70,6 +70,27 @@ static void all_three_must_match(void **state)
     assert_false(hr_identity_lookup(table, HR_INO_GONE, 50, 777, &got));
 }
 
+/* Its record has the object's size, its file has none: neither is taken for the other. */
+static void a_face_is_no_file_of_its_size(void **state)
+{
+    struct hr_identity got;
+    (void)state;
+    uint64_t at = put(1000, 50, 777, 42);
+    table->records[at].flags = HR_RESIDENT_FACE;
+    table->records[at].file_id = 99;
+    assert_false(hr_identity_lookup(table, 1000, 50, 777, &got));
+    assert_false(hr_identity_lookup(table, 1000, 0, 777, &got));
+    assert_true(hr_identity_lookup_face(table, 1000, 777, &got));
+    assert_int_equal(got.size, 50);
+    assert_int_equal(got.file_id, 99);
+    assert_false(hr_identity_lookup_face(table, 1000, 778, &got));
+    put(1000, 0, 777, 43);
+    assert_true(hr_identity_lookup(table, 1000, 0, 777, &got));
+    assert_int_equal(got.ino, 43);
+    assert_true(hr_identity_maybe(S_IFREG | 0200) && hr_identity_maybe(S_IFREG | 0400));
+    assert_false(hr_identity_maybe(S_IFREG | 0600) || hr_identity_maybe(S_IFIFO | 0200));
+}
+
 static void a_repeated_inode_keeps_both(void **state)
 {
     struct hr_identity got;
@@ -121,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_three_must_match, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_face_is_no_file_of_its_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_repeated_inode_keeps_both, set_up, tear_down),
         cmocka_unit_test_setup_teardown(chains_wrap_and_pass_tombstones, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ends_in_a_full_table, set_up, tear_down),

@@ -271,6 +271,30 @@ LAB_FN void lab_list(struct lab *lab)
     assert_int_equal(lab_get(lab, HR_OP_LIST, "", NULL), 0);
 }
 
+/* SEGMENT or WHOLE, as thread `tid` of one process. */
+LAB_FN void lab_ask_bytes(struct lab *lab, uint32_t tid, uint64_t face, uint64_t offset, uint64_t bytes,
+                          bool whole, uint32_t ticket)
+{
+    struct hr_asker asker = {.fn = lab_answered, .owner = lab, .ticket = ticket};
+    struct hr_reader reader = {.context = UINT32_MAX, .tree = lab->tree, .pid = 1, .tid = tid};
+    struct hr_segment_ask ask = {.face_id = face, .offset = offset, .bytes = bytes};
+    lab->answers[ticket] = (struct lab_answer){0};
+    hr_plan_segment(lab->plan, &reader, &ask, whole, &asker);
+}
+
+LAB_FN int lab_get_bytes(struct lab *lab, uint64_t face, uint64_t offset, uint64_t bytes, bool whole,
+                         struct hr_answer *ret)
+{
+    lab_ask_bytes(lab, 1, face, offset, bytes, whole, 0);
+    lab_awaited = 0;
+    lab_until(lab, lab_is_answered);
+    assert_int_equal(lab->answers[0].times, 1);
+    if (ret) {
+        memcpy(ret, &lab->answers[0].answer, sizeof *ret);
+    }
+    return lab->answers[0].answer.error;
+}
+
 LAB_FN struct hr_plan_stats lab_stats(struct lab *lab)
 {
     struct hr_plan_stats stats;
@@ -325,18 +349,23 @@ static bool lab_word_changed(struct lab *lab)
     return lab_word(lab, lab_path) != lab_seen && HR_STATE_KIND(lab_word(lab, lab_path)) != HR_STATE_ABSENT;
 }
 
+static bool lab_is_there(uint32_t word)
+{
+    return HR_STATE_KIND(word) == HR_STATE_RESIDENT || HR_STATE_KIND(word) == HR_STATE_FACE;
+}
+
 /* Waits as a client does: until the word is another one and says what became of it. 0 or -errno. */
 LAB_FN int lab_open_entry(struct lab *lab, const char *path)
 {
     snprintf(lab_path, sizeof lab_path, "%s", path);
     lab_seen = lab_word(lab, path);
-    if (HR_STATE_KIND(lab_seen) == HR_STATE_RESIDENT) {
+    if (lab_is_there(lab_seen)) {
         return 0;
     }
     lab_fetch(lab, path);
     lab_until(lab, lab_word_changed);
     uint32_t word = lab_word(lab, path);
-    return HR_STATE_KIND(word) == HR_STATE_RESIDENT ? 0 : -(int)HR_STATE_ERRNO(word);
+    return lab_is_there(word) ? 0 : -(int)HR_STATE_ERRNO(word);
 }
 
 /* Leaves the note that a client leaves when it opened the file. */
@@ -347,7 +376,9 @@ LAB_FN void lab_note(struct lab *lab, const char *path)
     atomic_store(&uses->ring[at % HR_USES_RING], lab_entry_in(lab, lab->tree, path));
 }
 
-LAB_FN void lab_check_file(struct lab *lab, uint64_t file_id, const struct s3_object *object)
+/* The file has [offset, offset + bytes) of the object, and no byte more. */
+LAB_FN void lab_check_bytes(struct lab *lab, uint64_t file_id, const struct s3_object *object,
+                            uint64_t offset, uint64_t bytes)
 {
     char path[128];
     char piece[65536], want[65536];
@@ -358,12 +389,38 @@ LAB_FN void lab_check_file(struct lab *lab, uint64_t file_id, const struct s3_ob
     uint64_t at = 0;
     ssize_t got;
     while ((got = read(fd, piece, sizeof piece)) > 0) {
-        s3_body(object->version, at, (size_t)got, want);
+        s3_body(object->version, offset + at, (size_t)got, want);
         assert_memory_equal(piece, want, (size_t)got);
         at += (uint64_t)got;
     }
     close(fd);
-    assert_int_equal(at, object->size);
+    assert_int_equal(at, bytes);
+}
+
+LAB_FN void lab_check_file(struct lab *lab, uint64_t file_id, const struct s3_object *object)
+{
+    lab_check_bytes(lab, file_id, object, 0, object->size);
+}
+
+/* Reads as a client does, file by file; what it gets is checked. */
+LAB_FN void lab_read(struct lab *lab, uint64_t face, const struct s3_object *object, uint64_t offset,
+                     uint64_t bytes)
+{
+    for (uint64_t at = offset; at < offset + bytes;) {
+        struct hr_answer answer;
+        assert_int_equal(lab_get_bytes(lab, face, at, offset + bytes - at, false, &answer), 0);
+        assert_true(answer.offset <= at && at < answer.offset + answer.size);
+        lab_check_bytes(lab, answer.file_id, object, answer.offset, answer.size);
+        at = answer.offset + answer.size;
+    }
+}
+
+/* Opens a listed large object. */
+LAB_FN uint64_t lab_face(struct lab *lab, const char *path)
+{
+    assert_int_equal(lab_open_entry(lab, path), 0);
+    assert_int_equal(HR_STATE_KIND(lab_word(lab, path)), HR_STATE_FACE);
+    return lab_file_id(lab, path);
 }
 
 LAB_FN void lab_check_entry(struct lab *lab, const char *path)

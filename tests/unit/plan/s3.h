@@ -25,6 +25,7 @@
 #define S3_REQUEST_BYTES 8192
 #define S3_FAULTS 8
 #define S3_PAGE 1000
+#define S3_RANGES 4096
 
 enum s3_fault {
     S3_FINE,
@@ -51,7 +52,14 @@ struct s3_object {
     uint64_t changes_at;        /* ranges from here on are of another version; 0: never */
 };
 
+struct s3_range { /* of a GET: what was asked for */
+    const struct s3_object *object;
+    uint64_t first, bytes;
+};
+
 struct s3 {
+    struct s3_range ranges[S3_RANGES]; /* in the order of their coming */
+    unsigned range_count;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct s3_object objects[S3_OBJECTS_MAX]; /* in order of keys */
@@ -281,6 +289,10 @@ static bool s3_get_object(struct s3 *s3, int fd, struct s3_object *object, const
     bool matched = s3_value(request, "\r\nIf-Match: \"", "\"\r", match, sizeof match);
     pthread_mutex_lock(&s3->lock);
     object->ranges += ranged;
+    if (ranged && s3->range_count < S3_RANGES) {
+        s3->ranges[s3->range_count++] =
+            (struct s3_range){object, (uint64_t)first, (uint64_t)(last - first + 1)};
+    }
     object->unmatched += ranged && first > 0 && !matched;
     pthread_mutex_unlock(&s3->lock);
     if (matched && strcmp(match, etag) != 0) {

@@ -267,6 +267,7 @@ static void test_changed_object_is_estale(void **state)
     struct s3_object *object = s3_add(lab->s3, "x", 100);
     struct s3_object *grown = s3_add(lab->s3, "y", 100);
     struct s3_object *midway = s3_add(lab->s3, "z", 20 * MIB);
+    midway->listed_etag[0] = '\0'; /* nor a face */
     open_listed(lab);
     change(object, 77);
     grown->size = 200;
@@ -390,7 +391,7 @@ static void test_end_in_the_middle(void **state)
 {
     struct lab *lab = *state;
     s3_add(lab->s3, "x", 100);
-    s3_add(lab->s3, "y", 30 * MIB);
+    s3_add(lab->s3, "y", 30 * MIB)->listed_etag[0] = '\0';
     lab_open(lab, &(struct lab_options){0});
     lab_list(lab);
     uint32_t deep = lab_tree(lab, &(struct lab_options){0}, "d/");

@@ -159,6 +159,10 @@ static void test_wild_slots_are_answered_or_dropped(void **state)
         {HR_OP_LOOK, 12345678, 3, 0, "x", false, -22},
         {HR_OP_OPEN, UINT32_MAX, 4, 0, "x", false, -22},
         {HR_OP_FETCH, 5, 0, 0, "", false, 0},
+        {HR_OP_SEGMENT, 0, 0, 0, "123456789012345678901234", true, 0},   /* no ticket */
+        {HR_OP_SEGMENT, 0, 5, 0, "12345678901234567890123", false, -22}, /* no struct hr_segment_ask */
+        {HR_OP_WHOLE, 0, 6, 0, "1234567890123456789012345", false, -22},
+        {HR_OP_WHOLE, 0, 7, 0, "", false, -22},
     };
     uint64_t torn = 0, taken = 0;
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -35,6 +35,7 @@ static int set_up(void **state)
     assert_int_equal(lab_set_up(&lab), 0);
     rig->lab = lab;
     s3_add(rig->lab->s3, "d/x", 300);
+    s3_add(rig->lab->s3, "large", 17 * MIB);
     lab_open(rig->lab, &(struct lab_options){0});
     assert_int_equal(hr_settings_load(&sources, why, &rig->settings), 0);
     assert_int_equal(
@@ -143,6 +144,10 @@ static void test_questions_and_answers(void **state)
         {"{\"op\":\"open\",\"tree\":0,\"path\":\"d/x\"}\n", "/objects/"},
         {"{\"op\":\"open\",\"tree\":0,\"path\":\"\"}\n", "\"kind\":\"dir\""},
         {"{\"op\":\"list\",\"tree\":0,\"path\":\"\"}\n", ".names"},
+        {"{\"op\":\"segment\"}\n", "malformed"},
+        {"{\"op\":\"segment\",\"tree\":0,\"face\":1,\"offset\":-1,\"bytes\":1}\n", "malformed"},
+        {"{\"op\":\"segment\",\"tree\":0,\"face\":1,\"offset\":0,\"bytes\":0}\n", "malformed"},
+        {"{\"op\":\"segment\",\"tree\":0,\"face\":77,\"offset\":0,\"bytes\":1}\n", "\"errno\":116"},
         {"{\"op\":\"attach\"}\n", "attach: malformed"},
         {"{\"op\":\"attach\",\"key\":\"00\",\"env\":[]}\n", "attach: malformed"},
         {"{\"op\":\"attach\",\"key\":\"zz000000000000000000000000000000\",\"env\":[]}\n",
@@ -162,6 +167,42 @@ static void test_questions_and_answers(void **state)
         assert_ptr_equal(strchr(answer, '\n'), answer + strlen(answer) - 1); /* one line */
     }
     lab_settle(rig->lab);
+}
+
+/* A large object: its face, then file by file what is read. */
+static void test_large_object_by_segments(void **state)
+{
+    struct rig *rig = *state;
+    struct lab *lab = rig->lab;
+    char request[256];
+    assert_non_null(strstr(converse(rig, "{\"op\":\"list\",\"tree\":0,\"path\":\"\"}\n"), ".names"));
+    const char *answer = converse(rig, "{\"op\":\"open\",\"tree\":0,\"path\":\"large\"}\n");
+    const char *face = strstr(answer, "\"face\":");
+    assert_non_null(face);
+    assert_non_null(strstr(answer, "\"file\":\"\""));
+    assert_non_null(strstr(answer, "\"size\":17825792"));
+    long long face_id = atoll(face + strlen("\"face\":"));
+    assert_int_equal(s3_gets(lab->s3), 0);
+    static const struct {
+        uint64_t offset, first, size;
+    } reads[] = {{5, 0, 8 * MIB}, {8 * MIB, 8 * MIB, 8 * MIB}, {17 * MIB - 1, 16 * MIB, 1 * MIB}};
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(request, sizeof request,
+                 "{\"op\":\"segment\",\"tree\":0,\"face\":%lld,\"offset\":%llu,\"bytes\":%llu}\n", face_id,
+                 (unsigned long long)reads[i].offset, 17 * MIB - reads[i].offset);
+        char says[64];
+        snprintf(says, sizeof says, "\"offset\":%llu,\"size\":%llu", (unsigned long long)reads[i].first,
+                 (unsigned long long)reads[i].size);
+        answer = converse(rig, request);
+        assert_non_null(strstr(answer, "/objects/"));
+        assert_non_null(strstr(answer, says));
+    }
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), 3);
+    s3_find(lab->s3, "large")->always = S3_REFUSED;
+    hr_cache_drop_segments(lab->cache, (uint64_t)face_id);
+    assert_non_null(strstr(converse(rig, request), "AccessDenied")); /* with the tree's message */
+    lab_settle(lab);
 }
 
 static void test_stop_is_answered_first(void **state)
@@ -285,13 +326,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define RIG_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        RIG_TEST(test_questions_and_answers),
-        RIG_TEST(test_stop_is_answered_first),
-        RIG_TEST(test_request_in_pieces),
-        RIG_TEST(test_request_without_end),
-        RIG_TEST(test_client_that_goes_away),
-        RIG_TEST(test_end_with_a_question_open),
-        RIG_TEST(test_crowd),
+        RIG_TEST(test_questions_and_answers),    RIG_TEST(test_large_object_by_segments),
+        RIG_TEST(test_stop_is_answered_first),   RIG_TEST(test_request_in_pieces),
+        RIG_TEST(test_request_without_end),      RIG_TEST(test_client_that_goes_away),
+        RIG_TEST(test_end_with_a_question_open), RIG_TEST(test_crowd),
         RIG_TEST(test_name_of_the_socket),
 #undef RIG_TEST
     };

@@ -1,0 +1,250 @@
+#include "fetch/plan/order_thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define THREADS_MAX 16     /* of idle priority: five seconds for all with the widest vectors */
+#define IDLE_CORES_MIN 8   /* order_search=auto leaves smaller machines alone */
+#define STACK_BYTES 262144 /* a sieve's blocks and a prefix, 60 KB */
+
+#define NICE_LEAST 19
+
+enum job_state { JOB_FREE, JOB_RUNS, JOB_CANCELLED };
+
+struct job {
+    enum job_state state;
+    uint64_t id;
+    struct hr_order_search search;
+};
+
+struct hr_order_searcher {
+    enum hr_order_mode mode;
+    int event_fd;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t wake;
+    struct job jobs[HR_ORDER_JOBS_MAX];
+    uint64_t tried;
+    bool stop;
+    pthread_t threads[1 + THREADS_MAX]; /* the first: likely candidates, usual priority */
+    unsigned thread_count;
+};
+
+int hr_order_searcher_new(enum hr_order_mode mode, struct hr_order_searcher **ret)
+{
+    struct hr_order_searcher *searcher = calloc(1, sizeof *searcher);
+    if (!searcher) {
+        return -ENOMEM;
+    }
+    searcher->mode = mode;
+    searcher->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (searcher->event_fd < 0) {
+        int error = -errno;
+        free(searcher);
+        return error;
+    }
+    pthread_mutex_init(&searcher->lock, NULL);
+    pthread_cond_init(&searcher->wake, NULL);
+    *ret = searcher;
+    return 0;
+}
+
+void hr_order_searcher_free(struct hr_order_searcher *searcher)
+{
+    if (!searcher) {
+        return;
+    }
+    pthread_mutex_lock(&searcher->lock);
+    searcher->stop = true;
+    pthread_cond_broadcast(&searcher->wake);
+    pthread_mutex_unlock(&searcher->lock);
+    for (unsigned i = 0; i < searcher->thread_count; i++) {
+        pthread_join(searcher->threads[i], NULL);
+    }
+    pthread_cond_destroy(&searcher->wake);
+    pthread_mutex_destroy(&searcher->lock);
+    close(searcher->event_fd);
+    free(searcher);
+}
+
+int hr_order_searcher_fd(const struct hr_order_searcher *searcher)
+{
+    return searcher->event_fd;
+}
+
+/* A slice of the kind that this thread does. The lock is held. */
+static struct job *claim(struct hr_order_searcher *searcher, bool all, struct hr_order_slice *ret)
+{
+    for (unsigned i = 0; i < HR_ORDER_JOBS_MAX; i++) {
+        struct job *job = &searcher->jobs[i];
+        if (job->state == JOB_RUNS && (job->search.phase == HR_ORDER_ALL) == all &&
+            hr_order_search_claim(&job->search, ret)) {
+            return job;
+        }
+    }
+    return NULL;
+}
+
+static void say(struct hr_order_searcher *searcher)
+{
+    uint64_t one = 1;
+    ssize_t written = write(searcher->event_fd, &one, sizeof one);
+    (void)written; /* full: it is readable */
+}
+
+/* The lock is held. */
+static void finish(struct hr_order_searcher *searcher, struct job *job, const struct hr_order *found,
+                   uint64_t tried)
+{
+    hr_order_search_finish(&job->search, found, tried);
+    searcher->tried += tried;
+    if (job->state == JOB_CANCELLED && job->search.running == 0) {
+        job->state = JOB_FREE;
+    } else if (job->state == JOB_RUNS && hr_order_search_over(&job->search)) {
+        say(searcher);
+    }
+    pthread_cond_broadcast(&searcher->wake); /* the next phase may be the other threads' */
+}
+
+static void work(struct hr_order_searcher *searcher, bool all)
+{
+    enum hr_order_width width = hr_order_widest();
+    pthread_mutex_lock(&searcher->lock);
+    while (!searcher->stop) {
+        struct hr_order_slice slice;
+        struct job *job = claim(searcher, all, &slice);
+        if (!job) {
+            pthread_cond_wait(&searcher->wake, &searcher->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&searcher->lock);
+        struct hr_order order;
+        uint64_t tried;
+        bool found = hr_order_slice_run(&slice, &job->search.ask, width, &order, &tried);
+        pthread_mutex_lock(&searcher->lock);
+        finish(searcher, job, found ? &order : NULL, tried);
+    }
+    pthread_mutex_unlock(&searcher->lock);
+}
+
+static void *likely_main(void *owner)
+{
+    (void)pthread_setname_np(pthread_self(), "hr-order");
+    work(owner, false);
+    return NULL;
+}
+
+static void *all_main(void *owner)
+{
+    struct sched_param none = {0};
+    (void)pthread_setname_np(pthread_self(), "hr-order-all");
+    if (sched_setscheduler(0, SCHED_IDLE, &none) < 0) {
+        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE_LEAST);
+    }
+    work(owner, true);
+    return NULL;
+}
+
+static int start(struct hr_order_searcher *searcher, void *(*thread_main)(void *owner))
+{
+    sigset_t all, old;
+    pthread_attr_t small;
+    sigfillset(&all);
+    (void)pthread_attr_init(&small);
+    (void)pthread_attr_setstacksize(&small, STACK_BYTES);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    int error = pthread_create(&searcher->threads[searcher->thread_count], &small, thread_main, searcher);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    (void)pthread_attr_destroy(&small);
+    searcher->thread_count += error == 0;
+    return -error;
+}
+
+/* How many threads may go through all seeds; 0: none. */
+static unsigned all_threads(const struct hr_order_searcher *searcher)
+{
+    unsigned idle = hr_order_idle_cores(), most = idle < THREADS_MAX ? idle : THREADS_MAX;
+    if (searcher->mode == HR_ORDER_MODE_FULL) {
+        return most > 0 ? most : 1;
+    }
+    return idle >= IDLE_CORES_MIN && !hr_order_has_quota("/proc/self/cgroup", "/sys/fs/cgroup") ? most : 0;
+}
+
+int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const struct hr_order_ask *ask)
+{
+    if (searcher->mode == HR_ORDER_MODE_OFF) {
+        return -EOPNOTSUPP;
+    }
+    unsigned helpers = all_threads(searcher);
+    pthread_mutex_lock(&searcher->lock);
+    struct job *job = NULL;
+    for (unsigned i = 0; i < HR_ORDER_JOBS_MAX && !job; i++) {
+        job = searcher->jobs[i].state == JOB_FREE ? &searcher->jobs[i] : NULL;
+    }
+    int error = job ? 0 : -EBUSY;
+    if (error == 0 && searcher->thread_count == 0) {
+        error = start(searcher, likely_main);
+    }
+    while (error == 0 && searcher->thread_count < 1 + helpers && start(searcher, all_main) == 0) {
+    }
+    if (error == 0) {
+        job->state = JOB_RUNS;
+        job->id = id;
+        struct hr_order_ask whole = *ask;
+        whole.all = helpers > 0 && searcher->thread_count > 1;
+        hr_order_search_begin(&job->search, &whole);
+        if (hr_order_search_over(&job->search)) {
+            say(searcher);
+        }
+        pthread_cond_broadcast(&searcher->wake);
+    }
+    pthread_mutex_unlock(&searcher->lock);
+    return error;
+}
+
+void hr_order_searcher_cancel(struct hr_order_searcher *searcher, uint64_t id)
+{
+    pthread_mutex_lock(&searcher->lock);
+    for (unsigned i = 0; i < HR_ORDER_JOBS_MAX; i++) {
+        struct job *job = &searcher->jobs[i];
+        if (job->state == JOB_RUNS && job->id == id) {
+            job->state = job->search.running > 0 ? JOB_CANCELLED : JOB_FREE;
+        }
+    }
+    pthread_mutex_unlock(&searcher->lock);
+}
+
+bool hr_order_searcher_take(struct hr_order_searcher *searcher, struct hr_order_result *ret)
+{
+    uint64_t count;
+    bool taken = false;
+    ssize_t got = read(searcher->event_fd, &count, sizeof count);
+    (void)got; /* nothing to read: nothing new */
+    pthread_mutex_lock(&searcher->lock);
+    for (unsigned i = 0; i < HR_ORDER_JOBS_MAX && !taken; i++) {
+        struct job *job = &searcher->jobs[i];
+        if (job->state == JOB_RUNS && hr_order_search_over(&job->search)) {
+            *ret = (struct hr_order_result){.id = job->id,
+                                            .found = job->search.found,
+                                            .order = job->search.order,
+                                            .tried = job->search.tried};
+            job->state = JOB_FREE;
+            taken = true;
+        }
+    }
+    pthread_mutex_unlock(&searcher->lock);
+    return taken;
+}
+
+uint64_t hr_order_searcher_tried(struct hr_order_searcher *searcher)
+{
+    pthread_mutex_lock(&searcher->lock);
+    uint64_t tried = searcher->tried;
+    pthread_mutex_unlock(&searcher->lock);
+    return tried;
+}

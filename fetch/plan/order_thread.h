@@ -1,0 +1,43 @@
+/* Searches for orders beside the main loop. Likely candidates on one thread of usual priority (a tenth of a
+ * second at most); all 2^32 on threads of idle priority, where the setting and the machine allow it. The main
+ * loop's, but for what the threads do with their copies. */
+#ifndef HR_PLAN_ORDER_THREAD_H
+#define HR_PLAN_ORDER_THREAD_H
+
+#include "fetch/plan/order_search.h"
+
+enum hr_order_mode { HR_ORDER_MODE_AUTO, HR_ORDER_MODE_FULL, HR_ORDER_MODE_OFF }; /* as settings.def has it */
+
+#define HR_ORDER_JOBS_MAX 4
+
+struct hr_order_searcher;
+
+struct hr_order_result {
+    uint64_t id;
+    bool found;
+    struct hr_order order;
+    uint64_t tried;
+};
+
+/* No thread is started before the first ask. */
+int hr_order_searcher_new(enum hr_order_mode mode, struct hr_order_searcher **ret);
+void hr_order_searcher_free(
+    struct hr_order_searcher *searcher); /* accepts NULL; waits for slices under way */
+/* Readable when a result is there. */
+int hr_order_searcher_fd(const struct hr_order_searcher *searcher);
+/* Copies the ask; ask->all is decided here. 0; -EBUSY; -EOPNOTSUPP (mode off); -errno of starting a thread.
+ */
+int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const struct hr_order_ask *ask);
+void hr_order_searcher_cancel(struct hr_order_searcher *searcher,
+                              uint64_t id); /* no result will come of it */
+bool hr_order_searcher_take(struct hr_order_searcher *searcher, struct hr_order_result *ret);
+uint64_t hr_order_searcher_tried(struct hr_order_searcher *searcher); /* candidates, by all searches so far */
+
+/* order_room.c */
+/* Cores that we may run on and nobody uses. */
+unsigned hr_order_idle_cores(void);
+/* Does a cgroup of ours, or one above it, limit processor time? cgroup_file: /proc/self/cgroup; root: where
+ * the hierarchies are mounted. */
+bool hr_order_has_quota(const char *cgroup_file, const char *root);
+
+#endif

@@ -1,0 +1,71 @@
+/* The orders that torch's samplers hand out: its CPU generator (a 32-bit Mersenne twister), randperm on it,
+ * and what RandomSampler and DistributedSampler make of that. Pure: no allocation but the caller's arrays,
+ * any thread. */
+#ifndef HR_PLAN_ORDER_TORCH_H
+#define HR_PLAN_ORDER_TORCH_H
+
+#include <stdint.h>
+
+#define HR_MT_WORDS 624u
+#define HR_MT_MIDDLE 397u
+#define HR_MT_STEP 1812433253u /* of the seeding, the three are Matsumoto's and Nishimura's */
+#define HR_MT_MATRIX 0x9908b0dfu
+#define HR_MT_UPPER 0x80000000u
+
+/* From so many objects on (UINT32_MAX / 20) torch 2 draws 64 bits a step and goes the other way round; torch
+ * 1 does not. Such orders are not searched for. */
+#define HR_TORCH_SMALL_MAX 214748364u
+#define HR_TORCH_PREFIX_MAX 1024u
+
+struct hr_mt {
+    uint32_t words[HR_MT_WORDS];
+    unsigned at; /* next word; HR_MT_WORDS: all are drawn */
+};
+
+/* manual_seed: torch takes the low half of the seed only. */
+void hr_mt_seed(struct hr_mt *mt, uint64_t seed);
+uint32_t hr_mt_next(struct hr_mt *mt);
+void hr_mt_skip(struct hr_mt *mt, uint64_t outputs);
+
+/* randperm(n): n numbers into ret. Every torch's below HR_TORCH_SMALL_MAX. */
+void hr_torch_permutation(struct hr_mt *mt, uint32_t n, uint32_t *ret);
+/* Its first `count` numbers (at most n and HR_TORCH_PREFIX_MAX); n below HR_TORCH_SMALL_MAX. */
+void hr_torch_prefix(struct hr_mt *mt, uint32_t n, unsigned count, uint32_t *ret);
+/* The int64 that RandomSampler (and each DataLoader iterator, before it) draws from the default generator. */
+uint64_t hr_torch_draw(struct hr_mt *mt);
+
+/* One epoch of one rank: randperm(n) of a generator seeded with `seed` after `skip` outputs.
+ * DistributedSampler repeats its start until `replicas` divides it, and gives each rank every replicas-th;
+ * others have 1 and 0. */
+struct hr_order {
+    uint64_t skip;
+    uint32_t seed;
+    uint32_t n;
+    uint32_t replicas, rank;
+};
+
+/* An index as it was handed out: the position-th of its rank's epoch. */
+struct hr_order_seen {
+    uint32_t position, index;
+};
+
+uint32_t hr_order_length(const struct hr_order *order); /* of the rank's epoch, without drop_last */
+/* The whole permutation of order->n. */
+void hr_order_make(const struct hr_order *order, uint32_t *ret);
+/* The rank's position-th index, out of what hr_order_make gave. */
+uint32_t hr_order_at(const struct hr_order *order, const uint32_t *permutation, uint32_t position);
+/* Indices of a batch, how many there are: less than batch_size in the last, 0 behind it. */
+uint32_t hr_order_batch(const struct hr_order *order, const uint32_t *permutation, uint32_t batch,
+                        uint32_t batch_size, uint32_t *ret);
+
+/* How many of those seen fit, as far as HR_TORCH_PREFIX_MAX reaches; 0 when one does not. */
+unsigned hr_order_fits(const struct hr_order *order, const struct hr_order_seen *seen, unsigned count);
+/* The same for whichever replicas (1 to replicas_max) and rank; seen begins with positions 0 and 1. Sets them
+ * in the order. */
+unsigned hr_order_fits_rank(struct hr_order *order, uint32_t replicas_max, const struct hr_order_seen *seen,
+                            unsigned count);
+/* So many must fit that no other of 2^32 orders does, with 24 bits to spare; UINT32_MAX where none are
+ * enough. */
+unsigned hr_order_needed(uint32_t n);
+
+#endif

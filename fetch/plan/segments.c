@@ -1,0 +1,308 @@
+/* Bytes of large objects: which range answers a read, whether it is in the cache, and what is brought along.
+ *
+ * Ranges lie on the grid of cells. Reading on takes whole cells; a jump takes the pages it names, until a
+ * cell has been asked for in so many pieces that all of it is cheaper; the end of an object, where archives
+ * and columns keep their directories, is taken as it is. */
+#include "fetch/plan/inner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fetch/base/clock.h"
+
+#define HR_PIECE_BYTES (64u << 10)  /* the least that is asked for: latency outweighs it */
+#define HR_TAIL_BYTES (1u << 20)    /* footers and central directories are in here */
+#define HR_REQUEST_BYTES (1u << 20) /* what a request costs beside its bytes, in bytes */
+#define HR_DENSE_BYTES (4u << 20)   /* pieces of a cell together: now the cell is cheaper */
+#define HR_WHOLE_CELLS 2            /* objects of so many cells are not worth pieces */
+
+struct range {
+    uint64_t first, bytes;
+};
+
+/* One read, checked. */
+struct asked {
+    struct hr_plan *plan;
+    const struct hr_reader *reader;
+    const struct hr_cached *face;
+    struct hr_plan_tree *tree; /* fetches what is missing; NULL: nobody can */
+    struct hr_segment_ask ask; /* bytes cut at the object's end, a tail's reach there */
+};
+
+static uint64_t page_down(uint64_t bytes)
+{
+    return bytes - bytes % HR_PAGE_BYTES;
+}
+
+static struct range cell_of(const struct hr_cached *face, uint64_t offset)
+{
+    uint64_t first = offset - offset % HR_CELL_BYTES;
+    uint64_t left = face->size - first;
+    return (struct range){first, left < HR_CELL_BYTES ? left : HR_CELL_BYTES};
+}
+
+static bool serves(const struct hr_plan_tree *tree, const struct hr_cached *face)
+{
+    uint32_t prefix_len = tree->shared->prefix_len;
+    return memcmp(&tree->source, &face->source, sizeof tree->source) == 0 && face->key_len > prefix_len &&
+           memcmp(tree->shared->prefix, face->key, prefix_len) == 0;
+}
+
+/* Whose credentials ask: the job's own tree of the object, else any of its bucket. */
+static struct hr_plan_tree *tree_for(struct hr_plan *plan, const struct hr_reader *reader,
+                                     const struct hr_cached *face)
+{
+    struct hr_plan_tree *tree = hr_tree_get(plan, reader->tree);
+    if (tree && serves(tree, face)) {
+        return tree;
+    }
+    const struct hr_context *context =
+        reader->context < HR_CONTEXTS_MAX ? &plan->options.control->contexts[reader->context] : NULL;
+    if (context && atomic_load_explicit(&context->ready, memory_order_acquire)) {
+        for (uint32_t i = 0; i < context->map_count && i < HR_CONTEXT_MAPS_MAX; i++) {
+            tree = hr_tree_get(plan, context->tree[i]);
+            if (tree && serves(tree, face)) {
+                return tree;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < plan->tree_count; i++) {
+        tree = plan->trees[i];
+        if (memcmp(&tree->source, &face->source, sizeof tree->source) == 0) {
+            return tree;
+        }
+    }
+    return NULL;
+}
+
+/* Pages from `first` on, `bytes` of them or HR_PIECE_BYTES, inside the cell. */
+static struct range piece(const struct hr_cached *face, uint64_t offset, uint64_t bytes)
+{
+    struct range cell = cell_of(face, offset);
+    uint64_t cell_end = cell.first + cell.bytes;
+    uint64_t first = page_down(offset);
+    uint64_t end = bytes < cell_end - offset ? page_down(offset + bytes + HR_PAGE_BYTES - 1) : cell_end;
+    end = end < first + HR_PIECE_BYTES ? first + HR_PIECE_BYTES : end;
+    if (end > cell_end) {
+        end = cell_end;
+    }
+    if (end - first < HR_PIECE_BYTES) {
+        uint64_t start = end > HR_PIECE_BYTES ? page_down(end - HR_PIECE_BYTES) : 0;
+        first = start > cell.first ? start : cell.first;
+    }
+    return (struct range){first, end - first};
+}
+
+/* Is the cell read in so many pieces, there or on their way, that all of it costs less? */
+static bool is_dense(const struct asked *asked)
+{
+    unsigned count = 0;
+    uint64_t bytes = 0;
+    hr_cache_cell(asked->plan->cache, asked->face->file_id, asked->ask.offset, &count, &bytes);
+    for (const struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, asked->ask.offset);
+         want; want = want->cell_next) {
+        count++;
+        bytes += want->size;
+    }
+    return bytes + (uint64_t)count * HR_REQUEST_BYTES >= HR_DENSE_BYTES;
+}
+
+static struct range range_for(const struct asked *asked, const struct hr_pattern *pattern)
+{
+    const struct hr_cached *face = asked->face;
+    uint64_t offset = asked->ask.offset;
+    if (pattern->cells || face->size <= HR_WHOLE_CELLS * (uint64_t)HR_CELL_BYTES) {
+        return cell_of(face, offset);
+    }
+    if (face->size - offset <= HR_TAIL_BYTES) {
+        return piece(face, offset, asked->ask.bytes);
+    }
+    return is_dense(asked) ? cell_of(face, offset) : piece(face, offset, pattern->piece_bytes);
+}
+
+/* Is all of it there, or on its way? */
+static bool is_covered(const struct asked *asked, struct range range)
+{
+    const struct hr_cached *there = hr_cache_segment(asked->plan->cache, asked->face->file_id, range.first);
+    if (there && there->offset + there->size >= range.first + range.bytes) {
+        hr_cache_touch(asked->plan->cache, there->file_id); /* it is read next */
+        return true;
+    }
+    const struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, range.first);
+    while (want && !(want->first <= range.first && want->first + want->size >= range.first + range.bytes)) {
+        want = want->cell_next;
+    }
+    return want != NULL;
+}
+
+/* The cells behind the one that was asked for: as far as the read goes, and the reader's window. */
+static void bring_ahead(const struct asked *asked, const struct hr_pattern *pattern)
+{
+    const struct hr_cached *face = asked->face;
+    uint64_t read_end = asked->ask.offset + asked->ask.bytes;
+    struct range cell = cell_of(face, asked->ask.offset);
+    uint64_t at = cell.first + HR_CELL_BYTES;
+    bool far = read_end > at;
+    if (!asked->tree || asked->tree->denied > 0 || (!far && pattern->ahead_cells == 0)) {
+        return;
+    }
+    unsigned most = far ? hr_window_bound(asked->plan) : pattern->ahead_cells;
+    for (unsigned i = 0; i < most && at < face->size; i++, at += HR_CELL_BYTES) {
+        bool whole = i < pattern->ahead_cells || read_end >= at + HR_CELL_BYTES;
+        if (!whole && read_end <= at) {
+            return;
+        }
+        struct range range = whole ? cell_of(face, at) : piece(face, at, read_end - at);
+        if (!is_covered(asked, range)) {
+            (void)hr_want_add_range(asked->tree, face, HR_WANT_SEGMENT, HR_REASON_WINDOW, range.first,
+                                    range.bytes);
+        }
+    }
+}
+
+static void answer_with(const struct hr_asker *asker, const struct hr_cached *cached)
+{
+    struct hr_answer answer = {
+        .kind = HR_KIND_FILE,
+        .size = cached->size,
+        .mtime_ns = cached->mtime_ns,
+        .file_id = cached->file_id,
+        .offset = cached->kind == HR_CACHED_SEGMENT ? cached->offset : 0,
+    };
+    asker->fn(asker->owner, asker->ticket, &answer);
+}
+
+/* The one that holds the offset, its file checked; NULL: there is none. */
+static const struct hr_cached *segment_there(const struct asked *asked)
+{
+    struct hr_cache *cache = asked->plan->cache;
+    const struct hr_cached *there;
+    while ((there = hr_cache_segment(cache, asked->face->file_id, asked->ask.offset)) &&
+           !hr_open_file_is_there(asked->plan, there)) {
+        hr_cache_drop(cache, there->file_id);
+    }
+    return there;
+}
+
+/* Nobody may ask for what is missing. */
+static bool is_refused(const struct asked *asked, const struct hr_asker *asker)
+{
+    if (!asked->tree || hr_tree_denied(asked->tree)) {
+        hr_answer_error(asker, asked->tree ? -EACCES : -EIO);
+        return true;
+    }
+    return false;
+}
+
+static void wait_for(struct hr_want *want, const struct hr_asker *asker)
+{
+    if (!want) {
+        hr_answer_error(asker, -ENOMEM);
+        return;
+    }
+    if (!want->asked_us) {
+        want->asked_us = hr_clock_us();
+    }
+    hr_waiters_add(&want->waiters, asker);
+}
+
+static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
+{
+    struct hr_plan *plan = asked->plan;
+    uint64_t face_id = asked->face->file_id, offset = asked->ask.offset;
+    struct hr_pattern pattern;
+    hr_window_note(plan, asked->reader, &asked->ask, &pattern);
+    const struct hr_cached *there = segment_there(asked);
+    if (there) {
+        plan->stats.segment_hits++;
+        hr_cache_touch(plan->cache, there->file_id);
+        hr_window_served(plan, asked->reader, face_id, there->offset + there->size);
+        bring_ahead(asked, &pattern);
+        answer_with(asker, there); /* nothing was started yet: it is still there */
+        hr_plan_pump(plan);
+        return;
+    }
+    if (is_refused(asked, asker)) {
+        return;
+    }
+    plan->stats.segment_misses++;
+    struct hr_want *want = hr_want_cell(asked->tree, face_id, offset);
+    while (want && (offset < want->first || offset >= want->first + want->size)) {
+        want = want->cell_next;
+    }
+    if (want) {
+        hr_want_promote(want, HR_REASON_DEMAND);
+    } else {
+        struct range range = range_for(asked, &pattern);
+        want = hr_want_add_range(asked->tree, asked->face, HR_WANT_SEGMENT, HR_REASON_DEMAND, range.first,
+                                 range.bytes);
+    }
+    if (want) {
+        hr_window_served(plan, asked->reader, face_id, want->first + want->size);
+    }
+    wait_for(want, asker);
+    bring_ahead(asked, &pattern);
+    hr_plan_pump(plan);
+}
+
+static void ask_whole(const struct asked *asked, const struct hr_asker *asker)
+{
+    struct hr_plan *plan = asked->plan;
+    const struct hr_cached *face = asked->face;
+    struct hr_cache_stats cache;
+    hr_cache_stats(plan->cache, &cache);
+    if (is_refused(asked, asker)) {
+        return;
+    }
+    if (face->size > cache.budget_bytes) {
+        char message[HR_MESSAGE_MAX];
+        snprintf(message, sizeof message,
+                 "%s/%.*s: %llu bytes are needed in one file, more than the cache may hold (cache_size %llu)",
+                 hr_store_bucket(asked->tree->store), (int)(face->key_len < 160 ? face->key_len : 160),
+                 face->key, (unsigned long long)face->size, (unsigned long long)cache.budget_bytes);
+        hr_tree_say(asked->tree, -ENOSPC, message);
+        hr_answer_error(asker, -ENOSPC);
+        return;
+    }
+    wait_for(hr_want_add_range(asked->tree, face, HR_WANT_WHOLE, HR_REASON_DEMAND, 0, face->size), asker);
+    hr_plan_pump(plan);
+}
+
+void hr_plan_segment(struct hr_plan *plan, const struct hr_reader *reader, const struct hr_segment_ask *ask,
+                     bool whole, const struct hr_asker *asker)
+{
+    if (plan->ending || !plan->cache) {
+        hr_answer_error(asker, -ECANCELED);
+        return;
+    }
+    const struct hr_cached *face = hr_cache_by_id(plan->cache, ask->face_id);
+    if (!face || face->kind != HR_CACHED_FACE) {
+        hr_answer_error(asker, -ESTALE);
+        return;
+    }
+    if ((!whole && ask->offset >= face->size) || ask->bytes == 0) {
+        hr_answer_error(asker, -EINVAL);
+        return;
+    }
+    struct asked asked = {.plan = plan, .reader = reader, .face = face, .ask = *ask};
+    uint64_t left = ask->offset < face->size ? face->size - ask->offset : 0;
+    asked.ask.bytes = ask->bytes < left && left > HR_TAIL_BYTES ? ask->bytes : left;
+    asked.tree = tree_for(plan, reader, face);
+    hr_cache_touch(plan->cache, face->file_id);
+    const struct hr_cached *object =
+        hr_cache_find(plan->cache, &face->source, face->key, face->key_len, face->etag);
+    if (object && !hr_open_file_is_there(plan, object)) {
+        hr_cache_drop(plan->cache, object->file_id);
+        object = NULL;
+    }
+    if (object) {
+        plan->stats.segment_hits++;
+        hr_cache_touch(plan->cache, object->file_id);
+        answer_with(asker, object);
+    } else if (whole) {
+        ask_whole(&asked, asker);
+    } else {
+        ask_segment(&asked, asker);
+    }
+}

@@ -1,0 +1,151 @@
+/* How each thread reads each large object, as far as it shows: a reader asks when it leaves what it has. One
+ * that goes on where it was gets whole cells and a growing window of cells behind them; one that jumps gets
+ * what it asks for. A run that began with a jump is believed by its length, so that records of some hundred
+ * KiB, read in small steps, do not cost cells. */
+#include "fetch/plan/inner.h"
+
+#include <stdlib.h>
+
+#include "fetch/base/clock.h"
+
+#define HR_READERS 1024          /* threads times objects; then the one that was quiet longest is forgotten */
+#define HR_READER_WAYS 4         /* places that one reader may have */
+#define HR_READER_QUIET_MS 10000 /* reads nothing: it needs no share of the window */
+#define HR_START_BYTES                                                                                       \
+    (64u << 10)                  /* a read this near to the start begins at the start: a header was skipped */
+#define HR_SKIP_BYTES (1u << 20) /* gap that reading on may have: what a request costs, in bytes */
+#define HR_RUN_BYTES (1u << 20)  /* a run of this length goes on */
+#define HR_RUN_GROWS 3           /* before: a piece is so many times what was read */
+#define HR_WINDOW_CELLS_MAX 16   /* 128 MiB: 1 Gbit/s for a second */
+#define HR_WINDOW_SHARE 4        /* windows fill at most this part of the cache */
+
+struct reader {
+    uint64_t face_id;
+    uint32_t pid, tid;
+    int64_t asked_ms;
+    uint64_t run;    /* where it has read on from */
+    uint64_t offset; /* of its last ask... */
+    uint64_t wanted; /* ...and as far as that went */
+    uint64_t end;    /* of the file that answered it */
+    unsigned steps;  /* of reading on in whole cells */
+    bool cells;
+};
+
+struct hr_readers {
+    struct reader sets[HR_READERS / HR_READER_WAYS][HR_READER_WAYS];
+};
+
+static struct reader *find(struct hr_plan *plan, const struct hr_reader *who, uint64_t face_id,
+                           struct reader **ret_oldest)
+{
+    uint64_t hash = hr_mix64(face_id ^ hr_mix64((uint64_t)who->pid << 32 | who->tid));
+    struct reader *set = plan->readers->sets[hash % (HR_READERS / HR_READER_WAYS)];
+    struct reader *oldest = set;
+    for (unsigned i = 0; i < HR_READER_WAYS; i++) {
+        if (set[i].face_id == face_id && set[i].pid == who->pid && set[i].tid == who->tid) {
+            return &set[i];
+        }
+        oldest = set[i].asked_ms < oldest->asked_ms ? &set[i] : oldest;
+    }
+    *ret_oldest = oldest;
+    return NULL;
+}
+
+static struct reader *find_or_make(struct hr_plan *plan, const struct hr_reader *who, uint64_t face_id)
+{
+    struct reader *oldest = NULL;
+    if (!plan->readers) {
+        plan->readers = calloc(1, sizeof *plan->readers);
+    }
+    struct reader *reader = plan->readers ? find(plan, who, face_id, &oldest) : NULL;
+    if (!reader && oldest) {
+        /* run above every offset: the first ask is a jump. */
+        *oldest = (struct reader){
+            .face_id = face_id, .pid = who->pid, .tid = who->tid, .run = UINT64_MAX, .offset = UINT64_MAX};
+        reader = oldest;
+    }
+    return reader;
+}
+
+static unsigned reading_on(const struct hr_plan *plan)
+{
+    int64_t since_ms = hr_clock_ms() - HR_READER_QUIET_MS;
+    unsigned count = 0;
+    const struct reader *all = plan->readers ? plan->readers->sets[0] : NULL;
+    for (unsigned i = 0; all && i < HR_READERS; i++) {
+        count += all[i].cells && all[i].asked_ms >= since_ms;
+    }
+    return count ? count : 1;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+unsigned hr_window_bound(const struct hr_plan *plan)
+{
+    struct hr_cache_stats cache;
+    hr_cache_stats(plan->cache, &cache);
+    uint64_t cells = cache.budget_bytes / HR_WINDOW_SHARE / HR_CELL_BYTES / reading_on(plan);
+    cells = least(cells, plan->options.memory_bytes / HR_CELL_BYTES);
+    return (unsigned)least(cells, plan->options.connections);
+}
+
+/* Where the run stands with this ask. */
+static void follow(struct reader *reader, const struct hr_segment_ask *ask)
+{
+    bool known = reader->offset != UINT64_MAX;
+    uint64_t far = reader->wanted > reader->end ? reader->wanted : reader->end;
+    bool again = known && ask->offset >= reader->offset && ask->offset < reader->end;
+    bool same_read = known && ask->offset >= reader->offset && ask->offset < reader->wanted;
+    bool reads_on = known && ask->offset >= reader->end && ask->offset <= far + HR_SKIP_BYTES;
+    if (again || same_read) {
+        return; /* a long read goes on, or its file was gone: nothing new about the reader */
+    }
+    if (!reads_on) {
+        reader->run = ask->offset;
+        reader->steps = 0;
+        reader->cells = ask->offset < HR_START_BYTES;
+    } else if (reader->cells || ask->offset - reader->run >= HR_RUN_BYTES) {
+        reader->steps += reader->cells;
+        reader->cells = true;
+    }
+}
+
+void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const struct hr_segment_ask *ask,
+                    struct hr_pattern *ret)
+{
+    struct reader *reader = find_or_make(plan, who, ask->face_id);
+    *ret = (struct hr_pattern){.piece_bytes = ask->bytes};
+    if (!reader) {
+        return;
+    }
+    follow(reader, ask);
+    reader->asked_ms = hr_clock_ms();
+    reader->offset = ask->offset;
+    reader->wanted = ask->bytes > UINT64_MAX - ask->offset ? UINT64_MAX : ask->offset + ask->bytes;
+    reader->end = ask->offset; /* until it is answered */
+    ret->cells = reader->cells;
+    if (reader->cells) {
+        unsigned cells = reader->steps < 5 ? 1u << reader->steps : HR_WINDOW_CELLS_MAX;
+        ret->ahead_cells = (unsigned)least(cells, hr_window_bound(plan));
+    } else if (ask->offset > reader->run && (ask->offset - reader->run) * HR_RUN_GROWS > ask->bytes) {
+        ret->piece_bytes = (ask->offset - reader->run) * HR_RUN_GROWS;
+    }
+}
+
+void hr_window_served(struct hr_plan *plan, const struct hr_reader *who, uint64_t face_id, uint64_t end)
+{
+    struct reader *oldest;
+    struct reader *reader = plan->readers ? find(plan, who, face_id, &oldest) : NULL;
+    if (reader) {
+        reader->end = end;
+    }
+}
+
+void hr_windows_free(struct hr_plan *plan)
+{
+    free(plan->readers);
+    plan->readers = NULL;
+}

@@ -1,0 +1,133 @@
+"""Known orders: our generator against torch itself, and the search on what torch's samplers and loaders hand out."""
+import array
+import functools
+import os
+import random
+
+from harness import paths, proc
+from harness.case import test
+
+NEEDS = ("torch", "gcc")
+THRESHOLD = (2 ** 32 - 1) // 20  # from here on torch 2 draws 64 bits a step, the other way round
+SIZES = (1, 2, 3, 7, 10, 31, 100, 226, 227, 228, 396, 397, 398, 623, 624, 625, 1000, 1023, 1024, 1025, 1247, 1248, 1249,
+         4000, 65535, 65536, 10 ** 5, 10 ** 6)
+SEEDS = (0, 1, 42, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 32 + 5, 2 ** 63 - 1, -1, -5, -2 ** 31)
+SEEN = 10
+
+
+@functools.lru_cache(maxsize=None)
+def program():
+    made = os.path.join(proc.temp_folder("hr-orders-"), "orders")
+    plan = os.path.join(paths.ROOT, "fetch", "plan")
+    sources = [os.path.join(plan, "order_%s.c" % name) for name in ("torch", "lanes", "search")]
+    done = proc.run(["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-I" + paths.ROOT, "-o", made,
+                     os.path.join(paths.ROOT, "tests", "bench", "orders.c"), *sources], 60)
+    proc.expect(done.returncode == 0, "gcc failed", proc.tail(done.stderr))
+    return made
+
+
+def said(*args, **options):
+    done = proc.run([program(), *map(str, args)], 100, **options)
+    proc.expect(done.returncode == 0, "orders %s: status %s" % (args, done.returncode), proc.tail(done.stderr))
+    return done.stdout
+
+
+def order(n, seed, skip=0, replicas=1, rank=0):
+    return array.array("I", said("print", n, seed % 2 ** 64, skip, replicas, rank)).tolist()
+
+
+def find(n, indices, *more):
+    """What the search makes of the first indices of an epoch, as a dict of numbers."""
+    lines = "".join("%d %d\n" % pair for pair in enumerate(indices)).encode()
+    return {name: int(value) for name, value in
+            (word.split("=") for word in said("find", n, *more, input=lines).decode().split())}
+
+
+def seeded(seed):
+    import torch
+    return torch.Generator().manual_seed(seed)
+
+
+@test(NEEDS, timeout=120)
+def test_orders_are_those_of_torch():
+    import torch
+    rng = random.Random(5)
+    for n in SIZES:
+        seeds = SEEDS + tuple(rng.randrange(-2 ** 63, 2 ** 64) for _ in range(8))
+        for seed in seeds if n < 10 ** 5 else rng.sample(seeds, 4):
+            want = torch.randperm(n, generator=seeded(seed)).tolist()
+            proc.expect(order(n, seed) == want, "randperm(%d) of seed %d differs" % (n, seed))
+
+
+@test(NEEDS, timeout=120)
+def test_orders_of_a_generator_that_goes_on():
+    import torch
+    for n in (10, 624, 5000):
+        generator = seeded(77)
+        torch.randperm(n, generator=generator)
+        torch.empty((), dtype=torch.int64).random_(generator=generator)
+        want = torch.randperm(n, generator=generator).tolist()
+        proc.expect_equal(order(n, 77, n - 1 + 2), want, "second order of one generator")
+
+
+@test(NEEDS, timeout=120)
+def test_orders_of_samplers():
+    import torch
+    from torch.utils.data import RandomSampler
+    from torch.utils.data.distributed import DistributedSampler
+    for n, replicas in ((1000, 8), (1001, 8), (1007, 4), (5, 8), (3, 8), (64, 1)):
+        for rank in {0, replicas // 2, replicas - 1}:
+            sampler = DistributedSampler(range(n), replicas, rank, seed=11)
+            sampler.set_epoch(4)
+            proc.expect_equal(order(n, 15, 0, replicas, rank), list(sampler), "rank %d of %d" % (rank, replicas))
+    for seed in (0, 123, 2 ** 40 + 1):
+        torch.manual_seed(seed)
+        draws = [int(line) for line in said("draw", seed, 3).split()]
+        for draw in draws:
+            proc.expect_equal(order(1000, draw), list(RandomSampler(range(1000))), "RandomSampler's order")
+
+
+@test(NEEDS, timeout=120)
+def test_search_finds_what_loaders_announce():
+    """Ten indices tell which order it is, among so many candidates."""
+    import torch
+    from torch.utils.data import DataLoader
+    from torch.utils.data.distributed import DistributedSampler
+    for n in (4000, 1281167):
+        for replicas, rank, seed, epoch in ((1, 0, 0, 0), (8, 3, 0, 5), (64, 63, 1000, 90), (2, 1, 4000, 95)):
+            sampler = DistributedSampler(range(n), replicas, rank, seed=seed)
+            sampler.set_epoch(epoch)
+            have = find(n, [index for index, _ in zip(sampler, range(SEEN))])
+            proc.expect_equal((have["found"], have["seed"], have["replicas"], have["rank"]),
+                              (1, seed + epoch, replicas, rank), "DistributedSampler's order")
+            proc.expect(have["tried"] <= 4096, "candidates tried", have)
+        for options, phase, seed in (({"generator": seeded(777777)}, 3, 777777), ({}, 4, None)):
+            torch.manual_seed(42)
+            loader = DataLoader(range(n), batch_size=SEEN, shuffle=True, collate_fn=list, **options)
+            have = find(n, next(iter(loader)))
+            proc.expect_equal((have["found"], have["phase"]), (1, phase), "a DataLoader's order")
+            proc.expect(seed is None or have["seed"] == seed, "its seed", have)
+            proc.expect(have["tried"] <= 4096 + 2 * 2 ** 20 + 2 ** 16, "candidates tried", have)
+        have = find(n, torch.randperm(n, generator=seeded(2 ** 20 - 1))[:SEEN].tolist())
+        proc.expect_equal((have["found"], have["seed"]), (1, 2 ** 20 - 1), "the last of the small seeds")
+
+
+@test(NEEDS, timeout=300, slow=True, alone=True)
+def test_search_through_all_seeds():
+    import torch
+    rng = random.Random(9)
+    for n in (4000, 1281167):
+        seed = rng.randrange(2 ** 21, 2 ** 25)  # a corner of the 2^32, the way there is the same
+        have = find(n, torch.randperm(n, generator=seeded(seed))[:SEEN].tolist(), "all")
+        proc.expect_equal((have["found"], have["phase"], have["seed"]), (1, 6, seed), "order of a large seed")
+
+
+@test(NEEDS, timeout=300, slow=True, alone=True)
+def test_orders_below_the_threshold():
+    """A GiB of order: every millionth or so of it is looked at."""
+    import torch
+    n, step = THRESHOLD - 1, 1000003
+    whole = torch.randperm(n, generator=seeded(3), dtype=torch.int32)
+    want = [int(whole[at % n]) for at in range(0, -(-n // step) * step, step)]
+    del whole
+    proc.expect_equal(order(n, 3, 0, step, 0), want, "randperm(%d)" % n)

@@ -1,0 +1,528 @@
+/* Bytes of large objects: which ranges are asked for, and once for all who want them. */
+#include "tests/unit/plan/lab.h"
+
+#define GIB (1024 * MIB)
+
+static struct hr_cache_stats cache_stats(struct lab *lab)
+{
+    struct hr_cache_stats stats;
+    hr_cache_stats(lab->cache, &stats);
+    return stats;
+}
+
+/* What all ranges came to (the server counts what it sent only after a client may have it). */
+static uint64_t asked_bytes(struct lab *lab)
+{
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&lab->s3->lock);
+    for (unsigned i = 0; i < lab->s3->range_count; i++) {
+        bytes += lab->s3->ranges[i].bytes;
+    }
+    pthread_mutex_unlock(&lab->s3->lock);
+    return bytes;
+}
+
+static void check_range(struct lab *lab, unsigned number, uint64_t first, uint64_t bytes)
+{
+    assert_true(number < lab->s3->range_count);
+    assert_int_equal(lab->s3->ranges[number].first, first);
+    assert_int_equal(lab->s3->ranges[number].bytes, bytes);
+}
+
+/* A listed object behind its face. */
+static uint64_t open_one(struct lab *lab, const struct lab_options *options, uint64_t size,
+                         struct s3_object **ret_object)
+{
+    *ret_object = s3_add(lab->s3, "big", size);
+    lab_open(lab, options);
+    lab_list(lab);
+    return lab_face(lab, "big");
+}
+
+static unsigned askers;
+
+static bool all_told(struct lab *lab)
+{
+    unsigned count = 0;
+    for (unsigned i = 1; i <= askers; i++) {
+        count += lab->answers[i].times > 0;
+    }
+    return count == askers;
+}
+
+static void test_fifty_readers_make_one_range(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){.cache_bytes = 31 * MIB}, 100 * MIB, &object);
+    s3_hold(lab->s3, true, false);
+    askers = 50;
+    for (unsigned i = 1; i <= askers; i++) {
+        uint64_t offset = 40 * MIB + 500 * i; /* all inside the first one's piece */
+        lab_ask_bytes(lab, i, face, offset, 100, false, i);
+    }
+    assert_int_equal(lab_stats(lab).in_flight, 1);
+    s3_hold(lab->s3, false, false);
+    lab_until(lab, all_told);
+    for (unsigned i = 1; i <= askers; i++) {
+        assert_int_equal(lab->answers[i].times, 1);
+        assert_int_equal(lab->answers[i].answer.error, 0);
+        assert_int_equal(lab->answers[i].answer.file_id, lab->answers[1].answer.file_id);
+        assert_int_equal(lab->answers[i].answer.offset, 40 * MIB);
+        assert_int_equal(lab->answers[i].answer.size, 64 * KIB);
+    }
+    lab_check_bytes(lab, lab->answers[1].answer.file_id, object, 40 * MIB, 64 * KIB);
+    lab_settle(lab);
+    assert_int_equal(object->gets, 1);
+    assert_int_equal(object->unmatched, 0);
+    lab_read(lab, face, object, 40 * MIB + 100, 100); /* warm */
+    assert_int_equal(object->gets, 1);
+    assert_int_equal(lab_stats(lab).segment_hits, 1);
+    assert_int_equal(lab_stats(lab).segment_misses, 50);
+}
+
+static void test_end_of_a_huge_object(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t size = 10 * GIB + 5 * MIB + 1234;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, size, &object);
+    lab_read(lab, face, object, size - 1 * KIB, 1 * KIB);
+    lab_settle(lab);
+    assert_int_equal(object->gets, 1);
+    assert_true(asked_bytes(lab) <= 64 * KIB + 4096);
+    /* A directory of some hundred KiB in front of it: from there to the end. */
+    uint64_t from = (size - 700 * KIB) / 4096 * 4096;
+    lab_read(lab, face, object, from + 5, 1 * KIB);
+    lab_settle(lab);
+    check_range(lab, 1, from, size - from);
+    assert_int_equal(object->gets, 2);
+    lab_read(lab, face, object, size - 300 * KIB, 300 * KIB);
+    lab_settle(lab);
+    assert_int_equal(object->gets, 2);
+}
+
+/* Across the border of the last cell: both parts at once. */
+static void test_end_in_two_cells(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t size = 1 * GIB + 5000;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, size, &object);
+    s3_hold(lab->s3, true, false);
+    lab_ask_bytes(lab, 1, face, size - 300 * KIB, 100, false, 1);
+    assert_int_equal(lab_stats(lab).in_flight, 2);
+    s3_hold(lab->s3, false, false);
+    lab_settle(lab);
+    lab_read(lab, face, object, size - 300 * KIB, 300 * KIB);
+    assert_int_equal(object->gets, 2);
+    assert_true(asked_bytes(lab) <= 300 * KIB + 4096);
+}
+
+static void test_random_reads_are_exact(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 4 * GIB, &object);
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t offset = (uint64_t)((i * 197) % 500 + 1) * HR_CELL_BYTES + 3 * MIB + i * 4096;
+        lab_read(lab, face, object, offset, 256 * KIB);
+        check_range(lab, i, offset, 256 * KIB);
+    }
+    lab_settle(lab);
+    assert_int_equal(object->gets, 20);
+    assert_int_equal(asked_bytes(lab), 20 * 256 * KIB);
+    assert_int_equal(cache_stats(lab).segments, 20);
+    assert_int_equal(lab_stats(lab).fetched[HR_REASON_WINDOW], 0);
+}
+
+static void test_small_random_reads_take_64_kib(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 4 * GIB, &object);
+    lab_read(lab, face, object, 100 * MIB + 5, 10);
+    check_range(lab, 0, 100 * MIB, 64 * KIB);
+    /* At a cell's end: backwards; across it: what lies in it, then the rest. */
+    uint64_t border = 200 * HR_CELL_BYTES;
+    lab_read(lab, face, object, border - 5000, 100);
+    check_range(lab, 1, border - 64 * KIB, 64 * KIB);
+    border = 300 * HR_CELL_BYTES;
+    lab_read(lab, face, object, border - 100 * KIB, 256 * KIB);
+    check_range(lab, 2, border - 100 * KIB, 100 * KIB);
+    check_range(lab, 3, border, 156 * KIB);
+    assert_int_equal(object->gets, 4);
+    lab_settle(lab);
+}
+
+static void test_dense_cell_is_taken_whole(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 1 * GIB, &object);
+    uint64_t cell = 50 * HR_CELL_BYTES;
+    for (unsigned i = 0; i < 4; i++) { /* backwards, so that nothing is read on */
+        lab_read(lab, face, object, cell + (7 - i) * MIB, 4 * KIB);
+        check_range(lab, i, cell + (7 - i) * MIB, 64 * KIB);
+    }
+    lab_read(lab, face, object, cell + 2 * MIB, 4 * KIB);
+    check_range(lab, 4, cell, HR_CELL_BYTES);
+    lab_settle(lab);
+    assert_int_equal(cache_stats(lab).segments, 1); /* the pieces in it have gone */
+    for (unsigned i = 0; i < 8; i++) {
+        lab_read(lab, face, object, cell + (7 - i) * MIB, 4 * KIB);
+    }
+    assert_int_equal(object->gets, 5);
+}
+
+/* From end to start in steps that are smaller than a piece. */
+static void test_backward_reading_does_not_thrash(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 1 * GIB, &object);
+    for (unsigned i = 1; i <= 2 * 8 * 32; i++) { /* two cells */
+        struct hr_answer answer;
+        uint64_t at = 400 * MIB - i * 32 * KIB;
+        assert_int_equal(lab_get_bytes(lab, face, at, 32 * KIB, false, &answer), 0);
+        assert_true(answer.offset <= at && at < answer.offset + answer.size);
+    }
+    lab_settle(lab);
+    assert_true(object->gets <= 2 * 5);
+    assert_true(asked_bytes(lab) <= 2 * (HR_CELL_BYTES + 4 * 64 * KIB));
+}
+
+/* A run in the middle is believed by and by. */
+static void test_short_runs_cost_little(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 1 * GIB, &object);
+    for (unsigned record = 0; record < 3; record++) { /* of 256 KiB, in steps of 16 KiB */
+        uint64_t start = (100 + 90 * record) * MIB;
+        for (uint64_t at = start, end = at; at < start + 256 * KIB; at += 16 * KIB) {
+            struct hr_answer answer;
+            if (at >= end) { /* what a client has it does not ask for */
+                assert_int_equal(lab_get_bytes(lab, face, at, 16 * KIB, false, &answer), 0);
+                end = answer.offset + answer.size;
+            }
+        }
+    }
+    lab_settle(lab);
+    assert_int_equal(object->gets, 6);
+    assert_int_equal(asked_bytes(lab), 3 * 256 * KIB);
+    assert_int_equal(lab_stats(lab).fetched[HR_REASON_WINDOW], 0);
+}
+
+static void test_reading_on_brings_whole_cells_ahead(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t size = 52 * MIB + 5;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, size, &object);
+    struct hr_answer answer;
+    assert_int_equal(lab_get_bytes(lab, face, 0, 4096, false, &answer), 0);
+    assert_int_equal(answer.size, HR_CELL_BYTES);
+    lab_settle(lab);
+    assert_int_equal(object->gets, 2); /* one ahead */
+    assert_int_equal(lab_get_bytes(lab, face, 8 * MIB, 4096, false, &answer), 0);
+    lab_settle(lab);
+    assert_int_equal(object->gets, 4); /* two */
+    assert_int_equal(lab_stats(lab).segment_misses, 1);
+    lab_read(lab, face, object, 0, size);
+    lab_settle(lab);
+    assert_int_equal(object->gets, 7);
+    assert_int_equal(asked_bytes(lab), size);
+    assert_int_equal(object->unmatched, 0);
+    struct hr_plan_stats stats = lab_stats(lab);
+    assert_int_equal(stats.fetched[HR_REASON_DEMAND] + stats.fetched[HR_REASON_WINDOW], 7);
+    assert_true(stats.fetched[HR_REASON_WINDOW] >= 3); /* the others were waited for in the end */
+}
+
+/* From the middle on, too, once the run is long. */
+static void test_reading_on_from_the_middle(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 140 * MIB, &object);
+    for (uint64_t at = 99 * MIB; at < 130 * MIB;) {
+        struct hr_answer answer;
+        assert_int_equal(lab_get_bytes(lab, face, at, 128 * KIB, false, &answer), 0);
+        lab_check_bytes(lab, answer.file_id, object, answer.offset, answer.size);
+        at = answer.offset + answer.size;
+    }
+    lab_settle(lab);
+    assert_true(lab_stats(lab).in_flight_max >= 2); /* a cell and the one behind it */
+    assert_int_equal(object->gets, 3 + 6);          /* 128 KiB, 384 KiB, 1.5 MiB; cells to the end */
+}
+
+static void test_a_long_read_is_asked_side_by_side(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){.memory_bytes = 80 * MIB}, 100 * MIB, &object);
+    s3_hold(lab->s3, true, false);
+    lab_ask_bytes(lab, 1, face, 20 * MIB, 20 * MIB, false, 1);
+    assert_int_equal(lab_stats(lab).in_flight, 3);
+    s3_hold(lab->s3, false, false);
+    lab_read(lab, face, object, 20 * MIB, 20 * MIB);
+    lab_settle(lab);
+    assert_int_equal(object->gets, 3);
+    assert_int_equal(asked_bytes(lab), 20 * MIB);                /* not a byte more */
+    lab_ask_bytes(lab, 2, face, 40 * MIB, UINT64_MAX, false, 1); /* to the end, as far as the bounds go */
+    lab_settle(lab);
+    assert_int_equal(lab->answers[1].answer.error, 0);
+    assert_int_equal(asked_bytes(lab), 80 * MIB);
+}
+
+static void test_two_cells_are_not_taken_to_pieces(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){.small_max_bytes = 64 * KIB}, 9 * MIB + 77, &object);
+    lab_read(lab, face, object, 9 * MIB, 77);
+    check_range(lab, 0, 8 * MIB, 1 * MIB + 77);
+    lab_read(lab, face, object, 3 * MIB, 77);
+    check_range(lab, 1, 0, 8 * MIB);
+    assert_int_equal(object->gets, 2);
+    lab_settle(lab);
+}
+
+/* An object that never fits is read to its end, and again. */
+static void test_object_larger_than_the_cache_streams(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t size = 70 * MIB + 11;
+    uint64_t face = open_one(lab, &(struct lab_options){.cache_bytes = 34 * MIB, .memory_bytes = 32 * MIB},
+                             size, &object);
+    for (int round = 0; round < 2; round++) {
+        lab_read(lab, face, object, 0, size);
+    }
+    lab_settle(lab);
+    assert_int_equal(object->gets, 18); /* each cell once a round: what is brought ahead stays until read */
+    assert_true(cache_stats(lab).bytes <= 34 * MIB);
+    assert_true(cache_stats(lab).evictions > 0);
+    assert_int_equal(lab_get_bytes(lab, face, 0, 1, true, NULL), -ENOSPC);
+    assert_non_null(strstr(lab->control->trees[lab->tree].message, "bucket/big"));
+    assert_non_null(strstr(lab->control->trees[lab->tree].message, "cache_size"));
+    assert_int_equal(object->gets, 18);
+    assert_int_equal(HR_STATE_KIND(lab_word(lab, "big")), HR_STATE_FACE); /* it can still be read */
+}
+
+/* More waiters than room: all are served, nothing spins. */
+static void test_many_random_readers_in_a_small_cache(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){.cache_bytes = 10 * MIB}, 4 * GIB, &object);
+    askers = 100;
+    for (unsigned i = 1; i <= askers; i++) {
+        lab_ask_bytes(lab, i, face, (5 + 3 * i) * HR_CELL_BYTES + 1 * MIB, 1 * MIB, false, i);
+    }
+    lab_until(lab, all_told);
+    for (unsigned i = 1; i <= askers; i++) {
+        assert_int_equal(lab->answers[i].answer.error, 0);
+        assert_int_equal(lab->answers[i].answer.size, 1 * MIB);
+    }
+    lab_settle(lab);
+    assert_int_equal(object->gets, 100);
+    assert_true(cache_stats(lab).bytes <= 10 * MIB);
+}
+
+static void test_another_version_is_estale(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 100 * MIB, &object);
+    lab_read(lab, face, object, 50 * MIB, 100);
+    snprintf(object->etag, sizeof object->etag, "%s", "0123456789abcdef0123456789abcdef-9");
+    s3_hold(lab->s3, true, false);
+    askers = 3;
+    for (unsigned i = 1; i <= askers; i++) {
+        lab_ask_bytes(lab, i, face, 70 * MIB, 100, false, i);
+    }
+    s3_hold(lab->s3, false, false);
+    lab_until(lab, all_told);
+    for (unsigned i = 1; i <= askers; i++) {
+        assert_int_equal(lab->answers[i].answer.error, -ESTALE);
+    }
+    assert_non_null(strstr(lab->control->trees[lab->tree].message, "changed=follow"));
+    assert_int_equal(lab_get_bytes(lab, face, 50 * MIB, 100, false, NULL), 0); /* is there */
+    assert_int_equal(HR_STATE_KIND(lab_word(lab, "big")), HR_STATE_FACE);
+    object->always = S3_MISSING;
+    assert_int_equal(lab_get_bytes(lab, face, 70 * MIB, 100, false, NULL), -ESTALE); /* never ENOENT */
+    object->always = S3_FINE;
+    object->size = 99 * MIB;
+    object->etag[0] = '\0'; /* a store that ignores the condition */
+    assert_int_equal(lab_get_bytes(lab, face, 70 * MIB, 100, false, NULL), -ESTALE);
+    lab_settle(lab);
+}
+
+static uint32_t first_gen;
+
+static bool relisted(struct lab *lab)
+{
+    return atomic_load(&lab->control->trees[lab->tree].gen) != first_gen;
+}
+
+/* What is open is lost; who opens again gets the new version. */
+static void test_another_version_is_followed(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){.follow = true}, 100 * MIB, &object);
+    first_gen = atomic_load(&lab->control->trees[lab->tree].gen);
+    object->version = 77;
+    snprintf(object->etag, sizeof object->etag, "%s", "0123456789abcdef0123456789abcdef-9");
+    memcpy(object->listed_etag, object->etag, sizeof object->etag);
+    assert_int_equal(lab_get_bytes(lab, face, 70 * MIB, 100, false, NULL), -ESTALE);
+    lab_until(lab, relisted);
+    uint64_t other = lab_face(lab, "big");
+    assert_int_not_equal(other, face);
+    lab_read(lab, other, object, 70 * MIB, 100);
+    lab_settle(lab);
+}
+
+static void test_trouble_is_told_to_readers(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){.timeout_ms = 300}, 100 * MIB, &object);
+    object->fault[0] = S3_TRUNCATED; /* passes */
+    lab_read(lab, face, object, 30 * MIB, 100);
+    object->always = S3_REFUSED;
+    assert_int_equal(lab_get_bytes(lab, face, 70 * MIB, 100, false, NULL), -EACCES);
+    object->always = S3_BROKEN;
+    assert_int_equal(lab_get_bytes(lab, face, 70 * MIB, 100, false, NULL), -EIO);
+    assert_non_null(strstr(lab->control->trees[lab->tree].message, "InternalError"));
+    object->always = S3_FINE;
+    lab_read(lab, face, object, 70 * MIB, 100);
+    lab_settle(lab);
+}
+
+static void test_wild_asks(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 100 * MIB, &object);
+    struct hr_answer answer;
+    assert_int_equal(lab_get_bytes(lab, face + 1000, 0, 1, false, NULL), -ESTALE);
+    assert_int_equal(lab_get_bytes(lab, 0, 0, 1, true, NULL), -ESTALE);
+    assert_int_equal(lab_get_bytes(lab, face, 100 * MIB, 1, false, NULL), -EINVAL);
+    assert_int_equal(lab_get_bytes(lab, face, UINT64_MAX, UINT64_MAX, false, NULL), -EINVAL);
+    assert_int_equal(lab_get_bytes(lab, face, 0, 0, false, NULL), -EINVAL);
+    assert_int_equal(s3_gets(lab->s3), 0);
+    assert_int_equal(lab_get_bytes(lab, face, 100 * MIB - 1, UINT64_MAX, false, &answer), 0);
+    assert_int_equal(lab_get_bytes(lab, answer.file_id, 0, 1, false, NULL), -ESTALE); /* no face */
+    lab_settle(lab);
+}
+
+/* ---- identities ---- */
+
+static const char *other_env(void *owner, const char *name)
+{
+    if (strcmp(name, "AWS_ACCESS_KEY_ID") == 0 || strcmp(name, "AWS_SECRET_ACCESS_KEY") == 0) {
+        return "other";
+    }
+    return lab_env(owner, name);
+}
+
+static void test_each_identity_asks_for_itself(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    struct hr_store *other = NULL;
+    char message[256];
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 100 * MIB, &object);
+    struct hr_store_options options = {.url = "s3://bucket/", .env = other_env, .env_owner = lab};
+    assert_int_equal(hr_store_new(lab->stores, &options, message, &other), 0);
+    struct hr_tree_settings settings = {.revalidate_s = 3600};
+    uint32_t tree, elsewhere;
+    assert_int_equal(hr_plan_tree(lab->plan, other, "x/", 2, &settings, &elsewhere), 0);
+    assert_int_equal(hr_plan_tree(lab->plan, other, "", 0, &settings, &tree), 0);
+    hr_store_unref(other);
+    struct hr_context *context = &lab->control->contexts[3];
+    context->map_count = 2;
+    context->tree[0] = elsewhere; /* the object is not below it */
+    context->tree[1] = tree;
+    atomic_store(&context->ready, 1);
+    s3_hold(lab->s3, true, false);
+    lab_ask_bytes(lab, 1, face, 50 * MIB, 100, false, 1);
+    struct hr_asker asker = {.fn = lab_answered, .owner = lab, .ticket = 2};
+    struct hr_reader reader = {.context = 3, .tree = UINT32_MAX, .pid = 2, .tid = 2};
+    struct hr_segment_ask ask = {.face_id = face, .offset = 50 * MIB, .bytes = 100};
+    lab->answers[2] = (struct lab_answer){0};
+    hr_plan_segment(lab->plan, &reader, &ask, false, &asker);
+    assert_int_equal(hr_want_cell(hr_tree_get(lab->plan, tree), face, 50 * MIB)->tree->number, tree);
+    assert_int_equal(lab_stats(lab).in_flight, 2);
+    s3_hold(lab->s3, false, false);
+    askers = 2;
+    lab_until(lab, all_told);
+    assert_int_equal(lab->answers[1].answer.error, 0);
+    assert_int_equal(lab->answers[2].answer.error, 0);
+    assert_int_equal(object->gets, 2);
+    lab_settle(lab);
+    assert_int_equal(cache_stats(lab).segments, 1); /* the bytes are the same */
+    /* A job that knows nothing of the bucket: any tree of it will do. */
+    reader.context = 900;
+    ask.offset = 60 * MIB;
+    askers = 2;
+    lab->answers[2] = (struct lab_answer){0};
+    hr_plan_segment(lab->plan, &reader, &ask, false, &asker);
+    lab_until(lab, all_told);
+    assert_int_equal(lab->answers[2].answer.error, 0);
+    lab_settle(lab);
+}
+
+static void test_end_in_the_middle(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 100 * MIB, &object);
+    lab_read(lab, face, object, 8 * MIB, 8 * MIB);
+    lab_settle(lab);
+    s3_hold(lab->s3, true, false);
+    lab_ask_bytes(lab, 1, face, 50 * MIB, 20 * MIB, false, 1);
+    lab_ask_bytes(lab, 2, face, 50 * MIB, 100, false, 2);
+    lab_ask_bytes(lab, 3, face, 0, 1, true, 3);
+    lab_run_ms(lab, 50);
+    hr_plan_stop(lab->plan);
+    lab_ask_bytes(lab, 4, face, 50 * MIB, 1, false, 4);
+    hr_http_free(lab->http);
+    lab->http = NULL;
+    lab_close(lab);
+    for (uint32_t i = 1; i <= 4; i++) {
+        assert_int_equal(lab->answers[i].times, 1);
+        assert_int_equal(lab->answers[i].answer.error, -ECANCELED);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_set_up, lab_tear_down)
+        LAB_TEST(test_fifty_readers_make_one_range),
+        LAB_TEST(test_end_of_a_huge_object),
+        LAB_TEST(test_end_in_two_cells),
+        LAB_TEST(test_random_reads_are_exact),
+        LAB_TEST(test_small_random_reads_take_64_kib),
+        LAB_TEST(test_dense_cell_is_taken_whole),
+        LAB_TEST(test_backward_reading_does_not_thrash),
+        LAB_TEST(test_short_runs_cost_little),
+        LAB_TEST(test_reading_on_brings_whole_cells_ahead),
+        LAB_TEST(test_reading_on_from_the_middle),
+        LAB_TEST(test_a_long_read_is_asked_side_by_side),
+        LAB_TEST(test_two_cells_are_not_taken_to_pieces),
+        LAB_TEST(test_object_larger_than_the_cache_streams),
+        LAB_TEST(test_many_random_readers_in_a_small_cache),
+        LAB_TEST(test_another_version_is_estale),
+        LAB_TEST(test_another_version_is_followed),
+        LAB_TEST(test_trouble_is_told_to_readers),
+        LAB_TEST(test_wild_asks),
+        LAB_TEST(test_each_identity_asks_for_itself),
+        LAB_TEST(test_end_in_the_middle),
+#undef LAB_TEST
+    };
+    return cmocka_run_group_tests_name("plan segments", tests, NULL, NULL);
+}

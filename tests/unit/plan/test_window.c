@@ -1,0 +1,121 @@
+/* Windows: how far ahead a reader is served, and what bounds it. */
+#include "tests/unit/plan/lab.h"
+
+static struct hr_pattern note(struct lab *lab, uint32_t tid, uint64_t offset, uint64_t bytes)
+{
+    struct hr_pattern pattern;
+    struct hr_reader reader = {.context = UINT32_MAX, .tree = lab->tree, .pid = 1, .tid = tid};
+    struct hr_segment_ask ask = {.face_id = 5, .offset = offset, .bytes = bytes};
+    hr_window_note(lab->plan, &reader, &ask, &pattern);
+    return pattern;
+}
+
+static void served(struct lab *lab, uint32_t tid, uint64_t end)
+{
+    struct hr_reader reader = {.context = UINT32_MAX, .tree = lab->tree, .pid = 1, .tid = tid};
+    hr_window_served(lab->plan, &reader, 5, end);
+}
+
+/* The window of a thread that has read `cells` cells on from the start. */
+static unsigned window_after(struct lab *lab, uint32_t tid, unsigned cells)
+{
+    struct hr_pattern pattern = {0};
+    for (unsigned i = 0; i <= cells; i++) {
+        pattern = note(lab, tid, (uint64_t)i * HR_CELL_BYTES, 4096);
+        assert_true(pattern.cells);
+        served(lab, tid, (uint64_t)(i + 1) * HR_CELL_BYTES);
+    }
+    return pattern.ahead_cells;
+}
+
+static void test_window_doubles(void **state)
+{
+    struct lab *lab = *state;
+    static const unsigned sizes[] = {1, 2, 4, 8, 16, 16, 16};
+    lab_open(lab, &(struct lab_options){.cache_bytes = 100000 * MIB, .memory_bytes = 1000 * MIB});
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        assert_int_equal(note(lab, 1, (uint64_t)i * HR_CELL_BYTES, 4096).ahead_cells, sizes[i]);
+        served(lab, 1, (uint64_t)(i + 1) * HR_CELL_BYTES);
+    }
+    /* Its file was gone: the same window. A jump: none. Back to the start: from one on. */
+    assert_int_equal(note(lab, 1, 6ull * HR_CELL_BYTES, 4096).ahead_cells, 16);
+    struct hr_pattern jump = note(lab, 1, 900ull * MIB, 4096);
+    assert_false(jump.cells);
+    assert_int_equal(jump.ahead_cells, 0);
+    assert_int_equal(jump.piece_bytes, 4096);
+    assert_int_equal(note(lab, 1, 100, 4096).ahead_cells, 1);
+}
+
+static void test_cache_bounds_the_window(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab, &(struct lab_options){.cache_bytes = 200 * MIB, .memory_bytes = 1000 * MIB});
+    assert_int_equal(window_after(lab, 1, 8), 6); /* 50 MiB */
+    /* A second reader shares it. */
+    assert_int_equal(window_after(lab, 2, 8), 3);
+    (void)note(lab, 3, 900ull * MIB, 4096); /* who jumps needs none of it */
+    assert_int_equal(window_after(lab, 2, 8), 3);
+    for (uint32_t tid = 10; tid < 20; tid++) {
+        (void)window_after(lab, tid, 1);
+    }
+    assert_int_equal(window_after(lab, 2, 8), 0);
+}
+
+static void test_memory_and_connections_bound_the_window(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab, &(struct lab_options){.cache_bytes = 100000 * MIB, .memory_bytes = 33 * MIB});
+    assert_int_equal(window_after(lab, 1, 8), 4);
+    lab_close(lab);
+    lab_open(lab, &(struct lab_options){
+                      .cache_bytes = 100000 * MIB, .memory_bytes = 1000 * MIB, .connections = 3});
+    assert_int_equal(window_after(lab, 1, 8), 3);
+}
+
+static void test_runs_from_a_jump_grow(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab, &(struct lab_options){0});
+    uint64_t start = 500 * MIB;
+    assert_int_equal(note(lab, 1, start, 4096).piece_bytes, 4096);
+    served(lab, 1, start + 64 * KIB);
+    assert_int_equal(note(lab, 1, start + 64 * KIB, 4096).piece_bytes, 192 * KIB);
+    served(lab, 1, start + 256 * KIB);
+    assert_int_equal(note(lab, 1, start + 256 * KIB, 4096).piece_bytes, 768 * KIB);
+    served(lab, 1, start + 1 * MIB);
+    assert_true(note(lab, 1, start + 1 * MIB, 4096).cells);
+    served(lab, 1, start + 8 * MIB);
+    /* Another thread, or another object, is another reader. */
+    assert_false(note(lab, 2, start + 8 * MIB, 4096).cells);
+    assert_true(note(lab, 1, start + 8 * MIB, 4096).cells);
+    /* One long read in parts is one read. */
+    assert_false(note(lab, 4, start, 20 * MIB).cells);
+    served(lab, 4, start + 4 * MIB);
+    assert_false(note(lab, 4, start + 4 * MIB, 16 * MIB).cells);
+}
+
+/* More readers than there is room for: the one that was quiet longest is forgotten, and starts anew. */
+static void test_readers_beyond_the_table(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab, &(struct lab_options){.cache_bytes = 100000 * MIB, .memory_bytes = 1000 * MIB});
+    for (uint32_t tid = 1; tid <= 20000; tid++) {
+        (void)note(lab, tid, (uint64_t)tid * 9999, UINT64_MAX);
+        served(lab, tid, (uint64_t)tid * 10000);
+    }
+    assert_int_equal(window_after(lab, 30000, 0), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_set_up, lab_tear_down)
+        LAB_TEST(test_window_doubles),
+        LAB_TEST(test_cache_bounds_the_window),
+        LAB_TEST(test_memory_and_connections_bound_the_window),
+        LAB_TEST(test_runs_from_a_jump_grow),
+        LAB_TEST(test_readers_beyond_the_table),
+#undef LAB_TEST
+    };
+    return cmocka_run_group_tests_name("plan window", tests, NULL, NULL);
+}
