@@ -59,7 +59,8 @@ int64_t hr_face_claim(int fd, const struct hr_face *face, uint64_t wanted, uint6
 void hr_face_unclaim(int fd, uint64_t bytes); /* the last of them were not read after all */
 
 /* Makes fd a descriptor of the whole object in one plain file, same offset and close-on-exec, O_RDONLY, for
- * what nothing else serves. Waits for the object. 0, -ENOSPC (the daemon's line: it does not fit the cache). */
+ * what nothing else serves. Waits for the object. 0, -ENOSPC (the daemon's line: it does not fit the cache).
+ */
 int hr_face_materialise(int fd, const struct hr_face *face);
 /* A plain read-only descriptor of the whole object (flags: O_CLOEXEC), instead of the face. */
 int hr_face_open_whole(const struct hr_face *face, int flags);
@@ -67,8 +68,8 @@ int hr_face_open_whole(const struct hr_face *face, int flags);
 int hr_face_open_whole_named(const struct hr_face *face, int flags, char *ret_path, size_t room);
 /* Materialises fd when it is a face, else nothing: 0. */
 int hr_face_materialise_if(int fd);
-/* After fd was opened or copied: 0 is never a face, because streams read their standard input inside libc, where
- * no hook sees it. fd, or the error with fd closed. */
+/* After fd was opened or copied: 0 is never a face, because streams read their standard input inside libc,
+ * where no hook sees it. fd, or the error with fd closed. */
 int hr_face_not_as_input(int fd);
 /* Something that reads past our hooks is in this process (io_uring, the kernel's aio): opens of large objects
  * give plain files from now on. */

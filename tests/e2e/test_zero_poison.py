@@ -306,3 +306,13 @@ def test_program_without_hooks_as_root():
     with stage(uid=0) as s:
         bare_through(s, lambda name, outcome: outcome == ROOT_MAY.get(name) or bare_rows(name, outcome) or (
             name == "objects" and outcome.startswith("empty: /objects/")))  # the face
+
+
+@test("gcc", timeout=120)
+def test_face_that_was_written_into():
+    """Only a program without hooks can: the bytes are never seen, and the next open has a new face."""
+    with stage() as s:
+        s.store.gate.set()
+        done = s.job.run([s.rows, "start", s.data + "/big.bin", s.dark, s.bare, "write"])
+        proc.expect_equal(outcomes(done), {"write": "6"}, "the write")
+        expect_rows("afterwards", s.on_map(FREE_S, only="read"), free_rows(s.on_local(only="read")), 20)

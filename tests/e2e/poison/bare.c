@@ -355,6 +355,10 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "-c") == 0) {
         return head(strtoull(argv[2], NULL, 10));
     }
+    if (argc == 4 && strcmp(argv[1], "write") == 0) {
+        printf("write\t%zd\n", write(atoi(argv[2]), "poison", 6));
+        return 0;
+    }
     if (argc != 9 || strcmp(argv[1], "rows") != 0) {
         return 2;
     }
