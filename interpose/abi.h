@@ -67,6 +67,8 @@ struct hr_tree {
     uint32_t dev;         /* [d] st_dev of everything in it: one number per endpoint+bucket */
     _Atomic uint32_t gen; /* [d] generation of the published index; 0: none yet. Futex */
     int64_t start_ns;     /* [d] mtime of the root while there is no index */
+    int64_t dirs_ns; /* [d] not 0: mtime of every directory in this life of the daemon, because there was no
+                        index at its start: a walk that began before the listing must not see them change */
     uint64_t salt; /* [d] st_ino = hr_object_ino(salt, key): the same for every tree of one endpoint+bucket */
     uint32_t prefix_len;     /* [d] */
     char prefix[HR_KEY_MAX]; /* [d] "" or ends in '/' */

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 #include "interpose/context.h"
 #include "interpose/face.h"
@@ -72,20 +73,25 @@ static bool keeps_mark(int to)
            hr_pid_is_borrowed();
 }
 
+/* An empty file that only its owner may write: nearly always a face, and never where output goes. */
+static bool has_form_of_face(int fd)
+{
+    struct stat stat;
+    return HR_SYS2(SYS_fstat, fd, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_size == 0 &&
+           (stat.st_mode & 07777) == HR_FACE_FILE_MODE;
+}
+
 void hr_standin_mark_arrived(int fd, int flags)
 {
     if (flags & O_PATH) {
         hr_standin_mark(fd);
-    } else if ((flags & O_ACCMODE) == O_WRONLY && !(flags & O_APPEND)) {
+    } else if ((flags & O_ACCMODE) == O_WRONLY && !(flags & O_APPEND) && has_form_of_face(fd)) {
         hr_standin_mark_face(fd);
     } else {
         hr_standin_unmark(fd);
         return;
     }
-    /* Where output goes is no reason to look at every path. */
-    if (fd != STDOUT_FILENO && fd != STDERR_FILENO) {
-        atomic_store_explicit(&hr_faces_seen, true, memory_order_relaxed);
-    }
+    atomic_store_explicit(&hr_faces_seen, true, memory_order_relaxed);
 }
 
 void hr_standin_copy(int from, int to)

@@ -55,7 +55,7 @@ static void fill(struct hr_object *ret, const struct hr_place *place, const stru
         .kind = kind,
         .map = place->map,
         .size = kind == HR_KIND_DIR ? DIR_SIZE_BYTES : size,
-        .mtime_ns = mtime_ns,
+        .mtime_ns = kind == HR_KIND_DIR && tree->dirs_ns ? tree->dirs_ns : mtime_ns,
         .ino = hr_object_ino(tree->salt, tree->prefix, head, rel_of(place), rel_len_of(place)),
         .dev = tree->dev};
 }

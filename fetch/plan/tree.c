@@ -131,6 +131,7 @@ int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefi
     tree->settings = *settings;
     if (fresh) {
         (void)hr_listing_adopt(tree); /* none: it is listed when somebody asks */
+        tree->shared->dirs_ns = tree->index.names ? 0 : tree->shared->start_ns;
     } else {
         /* A job has started anew: what was refused before may be allowed now. */
         tree->welcome = false;

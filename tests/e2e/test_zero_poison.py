@@ -31,8 +31,8 @@ ASK_NOTHING = ("FICLONE", "execve of it", "fexecve of it", "execveat of it", "SE
                "syscall fstat", "statx", "stat /proc/self/fd", "FIONREAD", "syscall FIONREAD", "pread at the end",
                "read of no bytes")
 # Past the hooks, or nothing for a file: an errno, whether the object is here or not.
-NEVER_SERVED = ("tee", "syscall tee", "io_uring", "io_uring, registered file", "SCM_RIGHTS, syscall recvmsg", "pidfd_getfd",
-                "dark opendir /proc/self/fd")
+NEVER_SERVED = ("tee", "syscall tee", "io_uring", "io_uring, registered file", "SCM_RIGHTS, syscall recvmsg",
+                "pidfd_getfd", "dark opendir /proc/self/fd")
 # A local file gives these by the mood of the page cache.
 MOODY = ("preadv2 RWF_NOWAIT",)
 # An errno where a local file has none (interpose/face_map.h: what a private mapping holds of its own cannot be moved).
@@ -274,7 +274,8 @@ def bare_rows(name, outcome):
 
 # Modes do not bind root: an empty file and an empty directory can be opened again. Stated in docs/design.md.
 ROOT_MAY = {"again /proc/self/fd": "end", "again /dev/fd": "end", "again O_RDWR": "end", "again by path": "end",
-            "again by path, mmap": "mapped", "dark openat .": "empty", "dark /proc/self/fd": "empty", "dark by path": "empty", "dark fchdir": "empty"}
+            "again by path, mmap": "mapped",
+            "dark openat .": "empty", "dark /proc/self/fd": "empty", "dark by path": "empty", "dark fchdir": "empty"}
 
 
 def bare_through(s, want):
@@ -285,7 +286,8 @@ def bare_through(s, want):
                 lambda name, outcome: outcome == "good %d" % LEN, 1)
     expect_rows("the first cell is here", s.without_hooks(HELD_S, at=INSIDE), want, 29)
     s.store.gate.set()
-    expect_rows("released", s.on_map(FREE_S, only="read the whole"), lambda name, outcome: outcome == "good %d" % SIZE, 1)
+    expect_rows("released", s.on_map(FREE_S, only="read the whole"),
+                lambda name, outcome: outcome == "good %d" % SIZE, 1)
     have = s.without_hooks(FREE_S)
     expect_rows("all of it is here", have, want, 29)
     expect_rows("in one file", s.on_map(FREE_S, only="fopen64"), lambda name, outcome: outcome == "good %d" % LEN, 1)

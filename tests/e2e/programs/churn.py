@@ -1,14 +1,17 @@
 """Starts and stops a DataLoader's workers over and over while files of the map are open and mapped here, and looks at itself:
 `python3 churn.py FOLDER CYCLES METHOD`. Prints what is left over: descriptors, maps, children."""
+import gc
 import mmap
 import os
 import sys
+import time
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 BATCH = 4
 PIECE = 5000
+SETTLE_S = 10  # queues close their pipes on threads of their own, after the loader is gone
 
 
 class Pieces(Dataset):
@@ -71,6 +74,19 @@ def once(dataset, method, number):
     return total
 
 
+def settled(want):
+    """What is there once it is what is wanted (None: once it stays), or after a while whatever it is."""
+    deadline = time.monotonic() + SETTLE_S
+    while True:
+        gc.collect()
+        have = descriptors(), mapped(), len(children())
+        if (want and (have[0], have[2]) == (want[0], want[2])) or time.monotonic() > deadline:
+            return have
+        time.sleep(0.3)
+        if not want and have == (descriptors(), mapped(), len(children())):
+            return have
+
+
 def main():
     folder, cycles, method = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     torch.set_num_threads(1)
@@ -78,11 +94,11 @@ def main():
     dataset.open_all()
     want = sum(int(dataset[number].sum()) for number in range(len(dataset)))
     once(dataset, method, 1)  # what the first round leaves for good: the resource tracker of spawn, its pipe
-    before = descriptors(), mapped(), len(children())
+    before = settled(None)
     for number in range(cycles):
         total = once(dataset, method, number)
         assert total in (None, want), "round %d: %s" % (number, total)
-    after = descriptors(), mapped(), len(children())
+    after = settled(before)
     print("cycles", cycles, "sum", want)
     print("descriptors", len(before[0]), len(after[0]), sorted(set(after[0]) - set(before[0])))
     print("maps", before[1], after[1])

@@ -22,8 +22,9 @@ def make(folder):
         with new(os.path.join(folder, name), table.schema) as out:
             out.write_table(table, 5000)
     pa.csv.write_csv(table[:20000], os.path.join(folder, "a.csv"))
-    pq.write_to_dataset(table[:20000].append_column("p", pa.array(np.arange(20000) % 3)), os.path.join(folder, "set"), ["p"],
-                        basename_template="part-{i}.parquet")
+    for number in range(3):
+        os.makedirs(os.path.join(folder, "set", "p=%d" % number))
+        pq.write_table(table[number * 7000:][:7000], os.path.join(folder, "set", "p=%d" % number, "part.parquet"))
 
 
 def say(label, table):
