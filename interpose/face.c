@@ -182,6 +182,24 @@ int hr_face_named_looked(int dirfd, const char *path)
     return fd >= 0 && hr_standin_maybe(fd) && hr_face_of(fd, &face) ? fd : -1;
 }
 
+int hr_face_named_elsewhere(const char *path)
+{
+    struct hr_face face;
+    const char *at = behind(path, "/proc/");
+    while (at && *at >= '0' && *at <= '9') {
+        at++;
+    }
+    if (!at || !behind(at, "/fd/")) {
+        return -1;
+    }
+    int fd = (int)HR_SYS4(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+    if (fd >= 0 && !hr_face_of(fd, &face)) {
+        HR_SYS1(SYS_close, fd);
+        fd = -1;
+    }
+    return fd < 0 ? -1 : fd;
+}
+
 int hr_face_reopen(int fd, int flags)
 {
     struct hr_face face;

@@ -49,6 +49,9 @@ static inline int hr_face_named(int dirfd, const char *path)
 {
     return hr_faces_any() && path ? hr_face_named_looked(dirfd, path) : -1;
 }
+/* Does it name a descriptor of another process which is a face ("/proc/77/fd/3")? A descriptor of our own for
+ * it (O_PATH), or -1. */
+int hr_face_named_elsewhere(const char *path);
 /* open(2) of such a path: a new description of the object, or as a read-only file refuses it. */
 int hr_face_reopen(int fd, int flags);
 

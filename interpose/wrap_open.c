@@ -46,10 +46,15 @@ static int pass(struct real_open real, int dirfd, const char *path, int flags, m
 static HR_NOINLINE bool open_named_face(int dirfd, const char *path, int flags, int *ret)
 {
     int face = flags & O_NOFOLLOW ? -1 : hr_face_named(dirfd, path);
-    if (face >= 0) {
-        *ret = (int)hr_edge(hr_face_reopen(face, flags));
+    int other = face < 0 && !(flags & O_NOFOLLOW) && hr_active ? hr_face_named_elsewhere(path) : -1;
+    if (face >= 0 || other >= 0) {
+        *ret = (int)hr_edge(hr_face_reopen(face >= 0 ? face : other, flags));
     }
-    return face >= 0;
+    if (other >= 0) {
+        hr_standin_unmark(other);
+        HR_SYS1(SYS_close, other);
+    }
+    return face >= 0 || other >= 0;
 }
 
 static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
@@ -74,7 +79,9 @@ static inline int open_any(struct real_open real, int dirfd, const char *path, i
         return open_slow(real, dirfd, path, flags, mode);
     }
     int result;
-    if (HR_UNLIKELY(hr_faces_any()) && open_named_face(dirfd, path, flags, &result)) {
+    if ((HR_UNLIKELY(hr_faces_any()) ||
+         (HR_UNLIKELY(hr_active) && path && path[0] == '/' && path[1] == 'p')) &&
+        open_named_face(dirfd, path, flags, &result)) {
         return result;
     }
     return pass(real, dirfd, path, flags, mode);

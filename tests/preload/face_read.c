@@ -183,6 +183,18 @@ static void by_name_of_descriptor(int fd)
     say_bytes("/dev/fd", read(again, buffer, 10));
     close(again);
     printf("offset %lld\n", (long long)lseek(fd, 0, SEEK_CUR));
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        /* Of another process, which holds the only one. */
+        close(fd);
+        snprintf(name, sizeof(name), "/proc/%d/fd/%d", (int)getppid(), fd);
+        again = open(name, O_RDONLY | O_CLOEXEC);
+        say_bytes("/proc/PARENT/fd", read(again, buffer, BLOCK));
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
 }
 
 int main(int argc, char **argv)
