@@ -149,8 +149,9 @@ static void test_small_random_reads_take_64_kib(void **state)
     check_range(lab, 1, border - 64 * KIB, 64 * KIB);
     border = 300 * HR_CELL_BYTES;
     lab_read(lab, face, object, border - 100 * KIB, 256 * KIB);
-    check_range(lab, 2, border - 100 * KIB, 100 * KIB);
-    check_range(lab, 3, border, 156 * KIB);
+    unsigned before = lab->s3->ranges[2].first < border ? 2 : 3; /* side by side: they arrive in any order */
+    check_range(lab, before, border - 100 * KIB, 100 * KIB);
+    check_range(lab, 5 - before, border, 156 * KIB);
     assert_int_equal(object->gets, 4);
     lab_settle(lab);
 }
