@@ -7,6 +7,7 @@
 
 #include "interpose/segment.h"
 #include "interpose/sys.h"
+#include "interpose/tiny.h"
 #include "interpose/vma.h"
 #include "interpose/inner.h"
 
@@ -95,8 +96,7 @@ static bool recall(uintptr_t at, struct mapping *ret, struct hr_vma *ret_vma)
         if (atomic_load_explicit(&mapping->at, memory_order_relaxed) != at || (seq & 1) || seq == 0) {
             continue;
         }
-        memcpy(ret, mapping, sizeof(*ret));
-        atomic_thread_fence(memory_order_acquire);
+        hr_copy_shared(ret, mapping, sizeof(*ret));
         if (atomic_load_explicit(&mapping->seq, memory_order_relaxed) != seq) {
             continue;
         }
