@@ -1,28 +1,21 @@
 #include "fetch/auth/profile.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "config/ini.h"
 #include "fetch/auth/credentials.h"
+#include "fetch/auth/files.h"
 #include "fetch/base/cleanup.h"
-
-/* Ours: thousands of profiles fit, and a mistaken path does not fill the memory. */
-#define FILE_MAX_BYTES (1024 * 1024)
-#define PATH_BYTES 4096
 
 enum which_file { CREDENTIALS_FILE, CONFIG_FILE };
 
 struct reading {
     enum which_file which;
-    const char
-        *services; /* second pass over the config file: the services section to read; NULL: the profile */
-    char *found_services; /* first pass: the profile's `services` */
+    bool second; /* pass over the config file: the sections that the profile names; else the profile */
     struct hr_profile *profile;
 };
 
@@ -33,17 +26,54 @@ static void keys_release(struct hr_profile_keys *keys)
     hr_secret_free(keys->session_token);
 }
 
+/* Where a key of the profile's section goes. */
+static const struct {
+    const char *key;
+    size_t offset;
+} texts[] = {
+#define TEXT(key, field)                                                                                     \
+    {                                                                                                        \
+        key, offsetof(struct hr_profile, field)                                                              \
+    }
+    TEXT("region", region),
+    TEXT("endpoint_url", endpoint_url),
+    TEXT("s3.endpoint_url", s3_endpoint_url),
+    TEXT("sts.endpoint_url", sts_endpoint_url),
+    TEXT("s3.addressing_style", addressing_style),
+    TEXT("ca_bundle", ca_bundle),
+    TEXT("services", services),
+    TEXT("role_arn", role_arn),
+    TEXT("source_profile", source_profile),
+    TEXT("credential_source", credential_source),
+    TEXT("external_id", external_id),
+    TEXT("mfa_serial", mfa_serial),
+    TEXT("role_session_name", role_session_name),
+    TEXT("duration_seconds", duration_seconds),
+    TEXT("web_identity_token_file", web_identity_token_file),
+    TEXT("credential_process", credential_process),
+    TEXT("login_session", login_session),
+    TEXT("sso_session", sso_session),
+    TEXT("sso_start_url", sso_start_url),
+    TEXT("sso_region", sso_region),
+    TEXT("sso_account_id", sso_account_id),
+    TEXT("sso_role_name", sso_role_name),
+#undef TEXT
+};
+#define TEXT_COUNT (sizeof(texts) / sizeof(texts[0]))
+
+static char **text_of(struct hr_profile *profile, size_t at)
+{
+    return (char **)(void *)((char *)profile + texts[at].offset);
+}
+
 void hr_profile_release(struct hr_profile *profile)
 {
-    free(profile->name);
     keys_release(&profile->shared);
     keys_release(&profile->config);
-    free(profile->method);
-    free(profile->region);
-    free(profile->endpoint_url);
-    free(profile->s3_endpoint_url);
-    free(profile->addressing_style);
-    free(profile->ca_bundle);
+    for (size_t i = 0; i < TEXT_COUNT; i++) {
+        free(*text_of(profile, i));
+    }
+    free(profile->name);
     *profile = (struct hr_profile){0};
 }
 
@@ -90,52 +120,45 @@ static bool is_profile_section(const struct reading *reading, const char *sectio
            (strcmp(name, "default") == 0 && strcmp(section, name) == 0);
 }
 
-/* Ways to credentials that are other sources' business; those that go before the profile's own keys are
- * marked. */
-static const struct {
-    const char *key;
-    bool wins;
-} methods[] = {
-    {"role_arn", true},      {"web_identity_token_file", true}, {"sso_session", true},
-    {"sso_start_url", true}, {"credential_process", false},     {"login_session", false},
-};
-
-static int take_method(struct hr_profile *profile, const char *key, const char *value)
+static int take_profile_value(struct reading *reading, const char *key, const char *value)
 {
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        if (strcmp(key, methods[i].key) == 0 && value[0] != '\0' && !profile->method_wins) {
-            profile->method_wins = methods[i].wins;
-            return keep(&profile->method, key);
+    struct hr_profile *profile = reading->profile;
+    struct hr_profile_keys *keys = reading->which == CREDENTIALS_FILE ? &profile->shared : &profile->config;
+
+    if (strcmp(key, "aws_access_key_id") == 0) {
+        return keep(&keys->access_key_id, value);
+    }
+    if (strcmp(key, "aws_secret_access_key") == 0) {
+        return keep(&keys->secret, value);
+    }
+    if (strcmp(key, "aws_session_token") == 0) {
+        return keep(&keys->session_token, value);
+    }
+    for (size_t i = 0; i < TEXT_COUNT; i++) {
+        if (strcmp(key, texts[i].key) == 0) {
+            return keep(text_of(profile, i), value);
         }
     }
     return 0;
 }
 
-static int take_profile_value(struct reading *reading, const char *key, const char *value)
+/* What the sections add that the profile names: endpoints of `services`, the addresses of `sso_session`. */
+static int take_named_value(struct hr_profile *profile, const char *section, const char *key,
+                            const char *value)
 {
-    struct hr_profile *profile = reading->profile;
-    struct hr_profile_keys *keys = reading->which == CREDENTIALS_FILE ? &profile->shared : &profile->config;
-    const struct {
-        const char *key;
-        char **slot;
-    } slots[] = {
-        {"aws_access_key_id", &keys->access_key_id},
-        {"aws_secret_access_key", &keys->secret},
-        {"aws_session_token", &keys->session_token},
-        {"region", &profile->region},
-        {"endpoint_url", &profile->endpoint_url},
-        {"s3.endpoint_url", &profile->s3_endpoint_url},
-        {"s3.addressing_style", &profile->addressing_style},
-        {"ca_bundle", &profile->ca_bundle},
-        {"services", &reading->found_services},
-    };
-
-    for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
-        if (strcmp(key, slots[i].key) == 0) {
-            return keep(slots[i].slot, value);
+    if (profile->services != NULL && section_is(section, "services", profile->services)) {
+        if (strcmp(key, "s3.endpoint_url") == 0) {
+            return keep(&profile->s3_endpoint_url, value);
         }
+        return strcmp(key, "sts.endpoint_url") == 0 ? keep(&profile->sts_endpoint_url, value) : 0;
     }
-    return take_method(profile, key, value);
+    if (profile->sso_session != NULL && section_is(section, "sso-session", profile->sso_session)) {
+        if (strcmp(key, "sso_start_url") == 0) {
+            return keep(&profile->sso_start_url, value);
+        }
+        return strcmp(key, "sso_region") == 0 ? keep(&profile->sso_region, value) : 0;
+    }
+    return 0;
 }
 
 static int take_line(void *owner, const char *section, const char *key, const char *value, unsigned line)
@@ -143,92 +166,14 @@ static int take_line(void *owner, const char *section, const char *key, const ch
     struct reading *reading = owner;
 
     (void)line;
-    if (reading->services != NULL) {
-        bool ours = section_is(section, "services", reading->services) && strcmp(key, "s3.endpoint_url") == 0;
-        return ours ? keep(&reading->profile->s3_endpoint_url, value) : 0;
+    if (reading->second) {
+        return take_named_value(reading->profile, section, key, value);
     }
     if (!is_profile_section(reading, section)) {
         return 0;
     }
     reading->profile->found = true;
     return take_profile_value(reading, key, value);
-}
-
-/* Path of a file named by `variable`, else HOME/fallback. "" when there is none. */
-static int file_path(hr_env_fn env, void *env_owner, const char *variable, const char *fallback,
-                     char ret_message[256], char ret_path[PATH_BYTES])
-{
-    const char *named = env(env_owner, variable);
-    const char *home = env(env_owner, "HOME");
-    const char *from = env(env_owner, "PWD");
-    int len;
-
-    if (named == NULL || named[0] == '\0') {
-        bool at_home = home != NULL && home[0] == '/';
-        len = snprintf(ret_path, PATH_BYTES, "%s%s%s", at_home ? home : "", at_home ? "/" : "",
-                       at_home ? fallback : "");
-    } else if (named[0] == '/') {
-        len = snprintf(ret_path, PATH_BYTES, "%s", named);
-    } else if (named[0] == '~' && named[1] == '/' && home != NULL) {
-        len = snprintf(ret_path, PATH_BYTES, "%s/%s", home, named + 2);
-    } else if (from != NULL && from[0] == '/') {
-        len = snprintf(ret_path, PATH_BYTES, "%s/%s", from, named);
-    } else {
-        len = PATH_BYTES;
-    }
-    if (len >= PATH_BYTES) {
-        (void)snprintf(ret_message, 256, "%s=%.150s cannot be used: give an absolute path", variable,
-                       named ? named : "");
-        return -EINVAL;
-    }
-    return 0;
-}
-
-/* The whole file, for the caller to zero and free. Missing: 0 and length 0. */
-static int read_file(const char *path, char **ret_text, size_t *ret_len)
-{
-    hr_cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    struct stat st;
-    size_t len = 0;
-
-    if (fd < 0) {
-        return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
-    }
-    if (fstat(fd, &st) < 0) {
-        return -errno;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        return S_ISCHR(st.st_mode) ? 0 : -EINVAL; /* /dev/null is the usual way to say "none" */
-    }
-    if (st.st_size > FILE_MAX_BYTES) {
-        return -EFBIG;
-    }
-    char *text = malloc((size_t)st.st_size + 1);
-    if (text == NULL) {
-        return -ENOMEM;
-    }
-    while (len < (size_t)st.st_size) {
-        ssize_t got = read(fd, text + len, (size_t)st.st_size - len);
-
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            int error = -errno;
-
-            hr_secret_zero(text, len);
-            free(text);
-            return error;
-        }
-        if (got == 0) {
-            break;
-        }
-        len += (size_t)got;
-    }
-    text[len] = '\0';
-    *ret_text = text;
-    *ret_len = len;
-    return 0;
 }
 
 static int parse_file(const char *path, const char *text, size_t len, struct reading *reading,
@@ -252,7 +197,7 @@ static int read_profile_file(const char *path, struct reading *reading, char ret
 {
     char *text = NULL;
     size_t len = 0;
-    int r = path[0] != '\0' ? read_file(path, &text, &len) : 0;
+    int r = path[0] != '\0' ? hr_auth_read(path, &text, &len) : 0;
 
     if (r < 0) {
         (void)snprintf(ret_message, 256, "%.160s: %s", path, strerror(-r));
@@ -260,20 +205,19 @@ static int read_profile_file(const char *path, struct reading *reading, char ret
     }
     if (text != NULL) {
         r = parse_file(path, text, len, reading, ret_message);
-        if (r == 0 && reading->found_services != NULL && reading->which == CONFIG_FILE) {
-            struct reading second = {CONFIG_FILE, reading->found_services, NULL, reading->profile};
+        if (r == 0 && reading->which == CONFIG_FILE) {
+            struct reading second = {CONFIG_FILE, true, reading->profile};
 
             r = parse_file(path, text, len, &second, ret_message);
         }
         hr_secret_zero(text, len);
     }
     free(text);
-    free(reading->found_services);
-    reading->found_services = NULL;
     return r;
 }
 
-int hr_profile_load(hr_env_fn env, void *env_owner, char ret_message[256], struct hr_profile *ret)
+int hr_profile_load(hr_env_fn env, void *env_owner, const char *name, char ret_message[256],
+                    struct hr_profile *ret)
 {
     static const struct {
         const char *variable, *fallback;
@@ -282,7 +226,7 @@ int hr_profile_load(hr_env_fn env, void *env_owner, char ret_message[256], struc
         {"AWS_CONFIG_FILE", ".aws/config", CONFIG_FILE},
         {"AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials", CREDENTIALS_FILE},
     };
-    const char *asked = env(env_owner, "AWS_PROFILE");
+    const char *asked = name != NULL ? name : env(env_owner, "AWS_PROFILE");
     hr_cleanup(hr_profile_release) struct hr_profile profile = {0};
     int r;
 
@@ -295,10 +239,10 @@ int hr_profile_load(hr_env_fn env, void *env_owner, char ret_message[256], struc
         return -ENOMEM;
     }
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        struct reading reading = {files[i].which, NULL, NULL, &profile};
-        char path[PATH_BYTES];
+        struct reading reading = {files[i].which, false, &profile};
+        char path[HR_AUTH_PATH_BYTES];
 
-        r = file_path(env, env_owner, files[i].variable, files[i].fallback, ret_message, path);
+        r = hr_auth_path(env, env_owner, files[i].variable, files[i].fallback, ret_message, path);
         if (r == 0) {
             r = read_profile_file(path, &reading, ret_message);
         }
@@ -306,11 +250,11 @@ int hr_profile_load(hr_env_fn env, void *env_owner, char ret_message[256], struc
             return r;
         }
     }
-    if (!profile.found && strcmp(profile.name, "default") != 0) {
+    if (!profile.found && (name != NULL || strcmp(profile.name, "default") != 0)) {
         (void)snprintf(ret_message, 256,
-                       "AWS_PROFILE=%.100s: no such profile in ~/.aws/config or ~/.aws/credentials "
+                       "%s%.100s: no such profile in ~/.aws/config or ~/.aws/credentials "
                        "(AWS_CONFIG_FILE, AWS_SHARED_CREDENTIALS_FILE)",
-                       profile.name);
+                       name != NULL ? "source_profile " : "AWS_PROFILE=", profile.name);
         return -ENOENT;
     }
     *ret = profile;

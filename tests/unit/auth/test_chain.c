@@ -76,7 +76,8 @@ static int drop_home(void **state)
     "[default]\naws_access_key_id = AKDEFAULT\naws_secret_access_key = sdefault\n"                           \
     "[session]\naws_access_key_id=ASIA1\naws_secret_access_key=s1\naws_session_token=t1\n"                   \
     "[half]\naws_access_key_id=AKHALF\n"                                                                     \
-    "[both]\naws_access_key_id=AKSHARED\naws_secret_access_key=sshared\n"
+    "[both]\naws_access_key_id=AKSHARED\naws_secret_access_key=sshared\n"                                    \
+    "[sharedprocess]\naws_access_key_id=AKSP\naws_secret_access_key=ssp\n"
 #define CONFIG                                                                                               \
     "[default]\nregion = eu-west-3\n"                                                                        \
     "[profile both]\naws_access_key_id=AKCONFIG\naws_secret_access_key=sconfig\nregion=us-west-2\n"          \
@@ -87,7 +88,23 @@ static int drop_home(void **state)
     "[profile role]\nrole_arn = arn:aws:iam::1:role/x\naws_access_key_id=AKR\naws_secret_access_key=sr\n"    \
     "[profile process]\ncredential_process = /bin/x\n"                                                       \
     "[profile processkeys]\ncredential_process = /bin/x\naws_access_key_id=AKP\naws_secret_access_key=sp\n"  \
-    "[both]\nregion = not-a-config-section\n"
+    "[both]\nregion = not-a-config-section\n"                                                                \
+    "[profile sharedprocess]\ncredential_process = /bin/x\n"                                                 \
+    "[profile quote]\ncredential_process = /bin/x 'a\n"                                                      \
+    "[profile chained]\nrole_arn = arn:aws:iam::2:role/y\nsource_profile = session\n"                        \
+    "[profile self]\nrole_arn = arn:aws:iam::3:role/z\nsource_profile = self\n"                              \
+    "aws_access_key_id = AKSELF\naws_secret_access_key = sself\n"                                            \
+    "[profile circle]\nrole_arn = arn:aws:iam::4:role/c\nsource_profile = circle2\n"                         \
+    "[profile circle2]\nrole_arn = arn:aws:iam::5:role/c\nsource_profile = circle\n"                         \
+    "[profile orphan]\nrole_arn = arn:aws:iam::6:role/o\nsource_profile = nowhere\n"                         \
+    "[profile hollow]\nrole_arn = arn:aws:iam::7:role/h\nsource_profile = unknownempty\n"                    \
+    "[profile unknownempty]\nregion = eu-west-1\n"                                                           \
+    "[profile mfa]\nrole_arn = arn:aws:iam::8:role/m\nsource_profile = session\nmfa_serial = arn:m\n"        \
+    "[profile unknownsource]\nrole_arn = arn:aws:iam::9:role/u\ncredential_source = Moon\n"                  \
+    "[profile login]\nlogin_session = arn:l\n"                                                               \
+    "[profile sso]\nsso_session = corp\nsso_account_id = 111122223333\nsso_role_name = Reader\n"             \
+    "[profile halfsso]\nsso_start_url = https://x\nsso_role_name = Reader\n"                                 \
+    "[sso-session corp]\nsso_start_url = https://corp\nsso_region = eu-central-1\n"
 
 /* error 0: expected identity and secret; else a part of the message. */
 static const struct {
@@ -207,19 +224,181 @@ static const struct {
      NULL,
      NULL,
      NULL,
-     "role_arn"},
+     "role_arn needs source_profile"},
     {"a process",
      {{"HOME", "@HOME"}, {"AWS_PROFILE", "process"}},
+     0,
+     "process:process:00c9f6079def3455",
+     NULL,
+     NULL,
+     NULL},
+    {"a process goes before keys of the config file",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "processkeys"}},
+     0,
+     "process:processkeys:00c9f6079def3455",
+     NULL,
+     NULL,
+     NULL},
+    {"keys of the credentials file go before a process",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "sharedprocess"}},
+     0,
+     "key:AKSP",
+     "ssp",
+     NULL,
+     NULL},
+    {"a quote that is not closed",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "quote"}},
      -EINVAL,
      NULL,
      NULL,
      NULL,
-     "credential_process"},
-    {"keys go before a process",
-     {{"HOME", "@HOME"}, {"AWS_PROFILE", "processkeys"}},
+     "a quote is not closed"},
+    {"a role by keys of another profile",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "chained"}},
      0,
-     "key:AKP",
-     "sp",
+     "role:arn:aws:iam::2:role/y",
+     NULL,
+     NULL,
+     NULL},
+    {"a role of its own keys",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "self"}},
+     0,
+     "role:arn:aws:iam::3:role/z",
+     NULL,
+     NULL,
+     NULL},
+    {"a circle of roles",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "circle"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "in a circle"},
+    {"source_profile that is not there",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "orphan"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "source_profile nowhere"},
+    {"source_profile without credentials",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "hollow"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "gives no credentials"},
+    {"a code is asked for",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "mfa"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "mfa_serial"},
+    {"credential_source that nobody knows",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "unknownsource"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "credential_source = Moon"},
+    {"a login session",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "login"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "login_session"},
+    {"SSO without a login",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "sso"}},
+     -EACCES,
+     NULL,
+     NULL,
+     NULL,
+     "aws sso login --profile sso"},
+    {"SSO without an account",
+     {{"HOME", "@HOME"}, {"AWS_PROFILE", "halfsso"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "sso_account_id"},
+    {"web identity without a role",
+     {{"HOME", "@HOME"}, {"AWS_WEB_IDENTITY_TOKEN_FILE", "/nonexistent/token"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "AWS_ROLE_ARN is not"},
+    {"web identity without its file",
+     {{"HOME", "@HOME"}, {"AWS_WEB_IDENTITY_TOKEN_FILE", "/nonexistent/token"}, {"AWS_ROLE_ARN", "arn:r"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "/nonexistent/token"},
+    {"a container's path",
+     {{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/x"}},
+     0,
+     "container:http://169.254.170.2/v2/x",
+     NULL,
+     NULL,
+     NULL},
+    {"a container's URL, far away in clear",
+     {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.2.evil.example/x"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "https, or http to this machine"},
+    {"a container's URL, loopback look-alike",
+     {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.evil.example/x"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "https, or http to this machine"},
+    {"a container's URL, EKS over IPv6",
+     {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://[fd00:ec2::23]/v1/credentials"}},
+     0,
+     "container:http://[fd00:ec2::23]/v1/credentials",
+     NULL,
+     NULL,
+     NULL},
+    {"a container's URL far away by TLS",
+     {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "https://agent.example/x"}},
+     0,
+     "container:https://agent.example/x",
+     NULL,
+     NULL,
+     NULL},
+    {"a container's token with a line end",
+     {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/x"},
+      {"AWS_CONTAINER_AUTHORIZATION_TOKEN", "tok\r\nx: y"}},
+     -EINVAL,
+     NULL,
+     NULL,
+     NULL,
+     "line end"},
+    {"keys of the profile go before a container",
+     {{"HOME", "@HOME"}, {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/x"}},
+     0,
+     "key:AKDEFAULT",
+     "sdefault",
+     NULL,
+     NULL},
+    {"a named metadata service",
+     {{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1/"}},
+     0,
+     "instance:http://127.0.0.1:1",
+     NULL,
+     NULL,
+     NULL},
+    {"a metadata service that is switched off",
+     {{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1/"}, {"AWS_EC2_METADATA_DISABLED", "true"}},
+     0,
+     "anonymous",
+     NULL,
      NULL,
      NULL},
     {"files elsewhere, none there",
@@ -299,14 +478,14 @@ static void profile_settings(void **state)
     char message[256];
     write_file(".aws/credentials", CREDENTIALS);
     write_file(".aws/config", CONFIG);
-    assert_int_equal(hr_profile_load(from_table, env, message, &profile), 0);
+    assert_int_equal(hr_profile_load(from_table, env, NULL, message, &profile), 0);
     assert_string_equal(profile.region, "us-west-2");
     assert_string_equal(profile.endpoint_url, "https://all.example");
     assert_string_equal(profile.s3_endpoint_url, "http://127.0.0.1:9000");
     assert_string_equal(profile.addressing_style, "path");
     assert_string_equal(profile.ca_bundle, "/etc/ca.pem");
     hr_profile_release(&profile);
-    assert_int_equal(hr_profile_load(from_table, plain, message, &profile), 0);
+    assert_int_equal(hr_profile_load(from_table, plain, NULL, message, &profile), 0);
     assert_string_equal(profile.region, "eu-west-3");
     assert_null(profile.endpoint_url);
     assert_null(profile.s3_endpoint_url);
