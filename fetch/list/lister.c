@@ -2,328 +2,434 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
+#include "fetch/list/lanes.h"
+#include "fetch/list/page.h"
 
-/* Pages in a row without a key before we give up. Real stores send a few behind large deletions. */
-#define EMPTY_PAGES_MAX 1000u
-#define MESSAGE_BYTES 448u /* the store's 256 and what we say about the page */
+#define CRUMBS_MAX 16u /* full pages of fewer keys are not worth lanes; ours */
 
-/* What tells one page from another, and one token from another. */
-struct mark {
-    uint64_t first;
-    uint64_t last;
-    uint64_t token;
+/* A request under way. */
+struct flight {
+    struct flight *prev, *next;
+    struct hr_lister *lister; /* NULL: nobody waits for it any more */
+    struct hr_call *call;
+    struct hr_list_lanes_ask ask;
+    char *after; /* a copy: what keys must be behind; NULL: nothing */
+    uint32_t after_len;
 };
 
 struct hr_lister {
     struct hr_lister_options options;
     char *prefix;
     struct hr_index_builder *builder;
-    struct hr_call *call; /* in flight */
-    char *last_key;       /* malloc; of the page before, when it was in bytewise order; else NULL */
+    struct flight *flights;
+    struct hr_list_lanes *lanes; /* NULL: page by page */
+    bool wide;                   /* more than one range is listed */
+    /* Of a single lane. */
+    struct hr_page_watch watch;
+    char *token;    /* to go on with; NULL: by last_key */
+    char *last_key; /* of the page before, when it was in bytewise order; else NULL */
     uint32_t last_key_len;
-    bool by_key; /* the page in flight was asked for by start_after = last_key */
-    uint64_t pages;
-    uint64_t keys;
-    uint32_t empty_pages;
+    struct hr_lister_progress progress;
     int64_t began_ns;
-    uint64_t seed;
-    /* Loops of any length (Brent): each page is compared with one kept from before; at page numbers that are
-     * powers of two the present one is kept instead. */
-    struct mark page_before;
-    struct mark kept_page;
-    struct mark kept_token;
+    char note[160];
 };
 
-static void page_done(struct hr_call *call);
+static void flight_done(struct hr_call *call);
 
 static void call_free_p(struct hr_call **call)
 {
     hr_call_free(*call);
 }
 
-/* ---- ending
- * ------------------------------------------------------------------------------------------------- */
+/* ---- requests under way ----------------------------------------------------------------------------------
+ */
 
-static int fault(char message[MESSAGE_BYTES], const struct hr_lister *lister, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* -EIO, and the message: the page's number in front. */
-static int fault(char message[MESSAGE_BYTES], const struct hr_lister *lister, const char *format, ...)
+static void unlink_flight(struct flight *flight)
 {
-    int len = snprintf(message, MESSAGE_BYTES, "listing, page %" PRIu64 ": ", lister->pages + 1);
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(message + len, MESSAGE_BYTES - (size_t)len, format, args);
-    va_end(args);
-    return -EIO;
+    struct hr_lister *lister = flight->lister;
+    if (flight->prev != NULL) {
+        flight->prev->next = flight->next;
+    } else {
+        lister->flights = flight->next;
+    }
+    if (flight->next != NULL) {
+        flight->next->prev = flight->prev;
+    }
+    flight->prev = flight->next = NULL;
+    flight->lister = NULL;
 }
+
+static void flight_free(struct flight *flight)
+{
+    free(flight->after);
+    free(flight);
+}
+
+/* Their answers are thrown away. */
+static void abandon(struct hr_lister *lister, bool probes_only)
+{
+    struct flight *next;
+    for (struct flight *flight = lister->flights; flight != NULL; flight = next) {
+        next = flight->next;
+        if (flight->ask.probe || !probes_only) {
+            unlink_flight(flight);
+            hr_call_cancel(flight->call);
+        }
+    }
+}
+
+/* A page or a probe; token NULL: by ask->after. */
+static int send_list(struct hr_lister *lister, const struct hr_list_lanes_ask *ask, const char *token)
+{
+    hr_cleanup(call_free_p) struct hr_call *call =
+        hr_call_new(HR_CALL_LIST, lister->options.store, lister->prefix, lister->options.prefix_len);
+    struct flight *flight = calloc(1, sizeof(*flight));
+    if (call == NULL || flight == NULL) {
+        free(flight);
+        return -ENOMEM;
+    }
+    flight->ask = *ask;
+    if (ask->after.at != NULL) {
+        flight->after = strndup(ask->after.at, ask->after.len);
+        flight->after_len = ask->after.len;
+    }
+    if (token != NULL) {
+        call->token = strdup(token);
+    } else if (ask->after.at != NULL) {
+        call->start_after = strndup(ask->after.at, ask->after.len);
+        call->start_after_len = ask->after.len;
+    }
+    call->max_keys = ask->probe ? 1 : 0;
+    call->done = flight_done;
+    call->owner = flight;
+    flight->call = call;
+    bool copied = (ask->after.at == NULL || flight->after != NULL) &&
+                  (token != NULL ? call->token != NULL : ask->after.at == NULL || call->start_after != NULL);
+    int rc = copied ? hr_call_start(call) : -ENOMEM;
+    if (rc < 0) {
+        flight_free(flight);
+        return rc;
+    }
+    (void)hr_steal_pointer(call);
+    lister->progress.probes += ask->probe;
+    flight->lister = lister;
+    flight->next = lister->flights;
+    if (flight->next != NULL) {
+        flight->next->prev = flight;
+    }
+    lister->flights = flight;
+    return 0;
+}
+
+/* The next page of a single lane. */
+static int ask_plain(struct hr_lister *lister)
+{
+    struct hr_list_lanes_ask ask = {.after = {lister->last_key, lister->last_key_len}};
+    return send_list(lister, &ask, lister->token);
+}
+
+/* All that the lanes want now. */
+static int ask_lanes(struct hr_lister *lister)
+{
+    struct hr_list_lanes_ask ask;
+    struct hr_list_lanes_progress progress;
+    int rc;
+
+    while ((rc = hr_list_lanes_next(lister->lanes, &ask)) > 0) {
+        bool first = !ask.probe && ask.lane == 0 && !lister->wide;
+        lister->wide = lister->wide || (!ask.probe && ask.lane != 0);
+        rc = first ? ask_plain(lister) : send_list(lister, &ask, NULL);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    hr_list_lanes_progress(lister->lanes, &progress);
+    lister->progress.lanes_max = progress.listing_max;
+    return rc;
+}
+
+/* ---- ending ----------------------------------------------------------------------------------------------
+ */
 
 /* The owner may free the lister inside. */
 static void finish(struct hr_lister *lister, int error, const char *message)
 {
+    abandon(lister, false);
     if (error != 0) {
         hr_builder_free(hr_steal_pointer(lister->builder));
     }
     lister->options.done(lister->options.owner, lister, error, message);
 }
 
-/* ---- judging a page
- * ----------------------------------------------------------------------------------------- */
-
-static int compare_keys(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
-    if (order != 0) {
-        return order;
-    }
-    return a_len < b_len ? -1 : a_len > b_len;
-}
-
-static uint64_t digest_of(const struct hr_lister *lister, const char *text, size_t len)
-{
-    return hr_index_hash_seeded(lister->seed, text, len) | 1;
-}
-
-static bool mark_equal(const struct mark *a, const struct mark *b)
-{
-    return a->first == b->first && a->last == b->last && a->token == b->token;
-}
-
-static bool power_of_two(uint64_t n)
-{
-    return (n & (n - 1)) == 0;
-}
-
-/* The same first and last key as an earlier page, or the same token: it goes round. */
-static int judge_progress(struct hr_lister *lister, const struct hr_call *call, char message[MESSAGE_BYTES])
-{
-    const struct hr_listed *first = &call->listed[0];
-    const struct hr_listed *last = call->listed_count > 0 ? &call->listed[call->listed_count - 1] : first;
-    struct mark page = {0};
-    struct mark token = {0};
-
-    if (call->listed_count > 0) {
-        page.first = digest_of(lister, first->key, first->key_len);
-        page.last = digest_of(lister, last->key, last->key_len);
-        if (mark_equal(&page, &lister->kept_page) || mark_equal(&page, &lister->page_before)) {
-            return fault(message, lister, "the store sends keys again that it has sent before");
-        }
-    }
-    if (call->next_token != NULL) {
-        token.token = digest_of(lister, call->next_token, strlen(call->next_token));
-        if (mark_equal(&token, &lister->kept_token) ||
-            (call->token != NULL && strcmp(call->token, call->next_token) == 0)) {
-            return fault(message, lister,
-                         "the store sends a continuation token again that it has sent before");
-        }
-    }
-    lister->page_before = page;
-    if (power_of_two(lister->pages + 1)) {
-        lister->kept_page = page;
-        lister->kept_token = token;
-    }
-    lister->empty_pages = call->listed_count > 0 ? 0 : lister->empty_pages + 1;
-    return lister->empty_pages > EMPTY_PAGES_MAX
-               ? fault(message, lister, "%u pages in a row hold no key, and the store says there are more",
-                       EMPTY_PAGES_MAX)
-               : 0;
-}
-
-static bool inside(const struct hr_lister *lister, const struct hr_listed *listed)
-{
-    return listed->key_len >= lister->options.prefix_len &&
-           memcmp(listed->key, lister->prefix, lister->options.prefix_len) == 0;
-}
-
-/* For people: control bytes replaced, cut. */
-static const char *printable(const struct hr_listed *listed, char out[128])
-{
-    size_t len = listed->key_len < 127 ? listed->key_len : 127;
-    for (size_t i = 0; i < len; i++) {
-        unsigned char byte = (unsigned char)listed->key[i];
-        out[i] = byte < ' ' || byte == 0x7f ? '?' : (char)byte;
-    }
-    out[len] = '\0';
-    return out;
-}
-
-/* Every key inside the prefix; *ret_sorted: bytewise ascending, and behind the page before when that was too.
+/* ---- falling back ----------------------------------------------------------------------------------------
  */
-static int judge_keys(const struct hr_lister *lister, const struct hr_call *call, bool *ret_sorted,
-                      char message[MESSAGE_BYTES])
-{
-    const char *before = lister->last_key;
-    uint32_t before_len = lister->last_key_len;
-    char key[128];
-    bool sorted = true;
 
-    for (uint32_t i = 0; i < call->listed_count; i++) {
-        const struct hr_listed *listed = &call->listed[i];
-        if (!inside(lister, listed)) {
-            return fault(message, lister,
-                         "the store answers with the key '%s', which is not below the prefix asked for",
-                         printable(listed, key));
-        }
-        sorted =
-            sorted && (before == NULL || compare_keys(before, before_len, listed->key, listed->key_len) < 0);
-        before = listed->key;
-        before_len = listed->key_len;
+/* Page by page from here on; what several lanes brought is dropped and asked for again. */
+static int narrow(struct hr_lister *lister, const char *why)
+{
+    snprintf(lister->note, sizeof(lister->note), "%s", why);
+    hr_list_lanes_free(hr_steal_pointer(lister->lanes));
+    abandon(lister, !lister->wide);
+    if (!lister->wide) {
+        return 0;
     }
-    if (call->prefix_count > 0) {
-        return fault(message, lister,
-                     "the store rolls keys up into common prefixes though no delimiter was asked for");
-    }
-    if (lister->by_key && !sorted) {
-        return fault(message, lister,
-                     "keys asked for by start-after come out of order or again, and the store gave no token");
-    }
-    *ret_sorted = sorted;
-    return 0;
+    lister->wide = false;
+    hr_builder_free(hr_steal_pointer(lister->builder));
+    free(hr_steal_pointer(lister->token));
+    free(hr_steal_pointer(lister->last_key));
+    lister->last_key_len = 0;
+    lister->progress.keys = lister->progress.pages = 0;
+    lister->watch = (struct hr_page_watch){.seed = lister->watch.seed};
+    int rc = hr_builder_new(&lister->builder);
+    return rc < 0 ? rc : ask_plain(lister);
 }
 
-/* ---- taking a page
- * ------------------------------------------------------------------------------------------ */
+#define WHY_ORDER "the store does not list in bytewise order"
+#define WHY_CRUMBS "the store sends very few keys a page"
+#define WHY_AFTER "the store does not honour start-after"
+#define WHY_MAX "the store does not honour max-keys"
+#define WHY_REFUSED "the store refuses a request by start-after"
+#define WHY_EMPTY "the store sends empty pages and says there are more"
 
-static int take_keys(struct hr_lister *lister, const struct hr_call *call, char message[MESSAGE_BYTES])
+/* ---- taking a page ---------------------------------------------------------------------------------------
+ */
+
+static int take_keys(struct hr_lister *lister, const struct hr_call *call, uint32_t count,
+                     char message[HR_PAGE_MESSAGE_BYTES])
 {
     char key[128];
 
-    for (uint32_t i = 0; i < call->listed_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct hr_listed *listed = &call->listed[i];
         int rc = hr_builder_add(lister->builder, listed->key + lister->options.prefix_len,
                                 listed->key_len - lister->options.prefix_len, listed->size, listed->mtime_ns,
                                 listed->etag);
         if (rc == -EINVAL) {
-            return fault(message, lister, "the key '%s' holds a zero byte, or its size is beyond 2^63",
-                         printable(listed, key));
+            return hr_page_fault(message, lister->progress.pages + 1,
+                                 "the key '%s' holds a zero byte, or its size is beyond 2^63",
+                                 hr_page_printable(listed, key));
         }
         if (rc < 0) {
-            (void)fault(message, lister, "%s after %" PRIu64 " keys", strerror(-rc), lister->keys);
+            (void)hr_page_fault(message, lister->progress.pages + 1, "%s after %" PRIu64 " keys",
+                                strerror(-rc), lister->progress.keys);
             return rc;
         }
     }
-    lister->keys += call->listed_count;
+    lister->progress.keys += count;
     return 0;
+}
+
+static bool has_token(const struct hr_call *call)
+{
+    return call->next_token != NULL && call->next_token[0] != '\0';
+}
+
+/* A store that gives a token but forgets to say "truncated" has more all the same. */
+static bool has_more(const struct hr_call *call)
+{
+    return call->truncated || has_token(call);
 }
 
 static int remember_last(struct hr_lister *lister, const struct hr_call *call, bool sorted)
 {
+    free(hr_steal_pointer(lister->token));
+    if (has_token(call) && (lister->token = strdup(call->next_token)) == NULL) {
+        return -ENOMEM;
+    }
     if (call->listed_count == 0) {
         return 0;
     }
     free(hr_steal_pointer(lister->last_key));
+    lister->last_key_len = 0;
     if (!sorted) {
         return 0;
     }
     const struct hr_listed *last = &call->listed[call->listed_count - 1];
-    lister->last_key = malloc((size_t)last->key_len + 1);
+    lister->last_key = strndup(last->key, last->key_len);
     if (lister->last_key == NULL) {
         return -ENOMEM;
     }
-    memcpy(lister->last_key, last->key, last->key_len);
-    lister->last_key[last->key_len] = '\0';
     lister->last_key_len = last->key_len;
     return 0;
 }
 
-/* ---- asking for a page
- * -------------------------------------------------------------------------------------- */
-
-/* token NULL: the first page, or by last_key. */
-static int ask(struct hr_lister *lister, const char *token)
+/* Whether the page allows lanes; they see it. Without them the lister is plain afterwards. */
+static int show_lanes(struct hr_lister *lister, const struct hr_call *call, bool sorted)
 {
-    hr_cleanup(call_free_p) struct hr_call *call =
-        hr_call_new(HR_CALL_LIST, lister->options.store, lister->prefix, lister->options.prefix_len);
-    if (call == NULL) {
-        return -ENOMEM;
+    uint32_t take = 0;
+    if (lister->lanes == NULL) {
+        return 0;
     }
-    lister->by_key = token == NULL && lister->pages > 0;
-    if (token != NULL) {
-        call->token = strdup(token);
-    } else if (lister->by_key) {
-        call->start_after = malloc((size_t)lister->last_key_len + 1);
-        call->start_after_len = lister->last_key_len;
+    if (!sorted) {
+        return narrow(lister, WHY_ORDER);
     }
-    if ((token != NULL && call->token == NULL) || (lister->by_key && call->start_after == NULL)) {
-        return -ENOMEM;
+    if (has_more(call) && call->listed_count < CRUMBS_MAX) {
+        return narrow(lister, WHY_CRUMBS);
     }
-    if (lister->by_key) {
-        memcpy(call->start_after, lister->last_key, (size_t)lister->last_key_len + 1);
-    }
-    call->done = page_done;
-    call->owner = lister;
-    int rc = hr_call_start(call);
-    if (rc == 0) {
-        lister->call = hr_steal_pointer(call);
-    }
-    return rc;
+    int rc = hr_list_lanes_page(lister->lanes, 0, call->listed, call->listed_count, has_more(call), &take);
+    return rc == -EPROTO ? narrow(lister, WHY_ORDER) : rc;
 }
 
-/* Judges and takes a page. 0: the next one is asked for, or *ret_complete. */
+/* A page of the only lane. 0: the next one is asked for, or *ret_complete. */
 static int turn_page(struct hr_lister *lister, const struct hr_call *call, bool *ret_complete,
-                     char message[MESSAGE_BYTES])
+                     char message[HR_PAGE_MESSAGE_BYTES])
 {
+    uint64_t page = lister->progress.pages + 1;
+    struct hr_key before = {lister->last_key, lister->last_key_len};
     bool sorted = false;
 
-    if (call->error != 0) {
-        (void)fault(message, lister, "%s", call->message);
-        return call->error;
-    }
-    int rc = judge_keys(lister, call, &sorted, message);
-    if (rc == 0) {
-        rc = judge_progress(lister, call, message);
+    int rc = hr_page_judge_keys(call, before, page, &sorted, message);
+    if (rc == 0 && call->start_after != NULL && !sorted) {
+        return hr_page_fault(
+            message, page,
+            "keys asked for by start-after come out of order or again, and the store gave no token");
     }
     if (rc == 0) {
-        rc = take_keys(lister, call, message);
+        rc = hr_page_judge_progress(&lister->watch, call, page, message);
+    }
+    if (rc == 0) {
+        rc = take_keys(lister, call, call->listed_count, message);
     }
     if (rc < 0) {
         return rc;
     }
-    /* A store that gives a token but forgets to say "truncated" has more all the same. */
-    bool has_token = call->next_token != NULL && call->next_token[0] != '\0';
-    *ret_complete = !call->truncated && !has_token;
-    if (!*ret_complete && !has_token && (call->listed_count == 0 || !sorted)) {
-        return fault(message, lister, "there are more keys, but the store gives no continuation token and %s",
-                     call->listed_count == 0 ? "no key to go on from" : "does not list in bytewise order");
+    *ret_complete = !has_more(call);
+    if (!*ret_complete && !has_token(call) && (call->listed_count == 0 || !sorted)) {
+        return hr_page_fault(
+            message, page, "there are more keys, but the store gives no continuation token and %s",
+            call->listed_count == 0 ? "no key to go on from" : "does not list in bytewise order");
     }
     rc = remember_last(lister, call, sorted);
-    if (rc == 0) {
-        lister->pages++;
-        rc = *ret_complete ? 0 : ask(lister, has_token ? call->next_token : NULL);
+    if (rc == 0 && !*ret_complete) {
+        lister->progress.pages++;
+        rc = show_lanes(lister, call, sorted);
+        if (rc == 0) {
+            rc = lister->lanes != NULL ? ask_lanes(lister) : ask_plain(lister);
+        }
+    } else if (rc == 0) {
+        lister->progress.pages++;
     }
     if (rc < 0) {
-        (void)fault(message, lister, "cannot ask for it: %s", strerror(-rc));
+        (void)hr_page_fault(message, lister->progress.pages + 1, "cannot ask for it: %s", strerror(-rc));
     }
     return rc;
 }
 
-static void page_done(struct hr_call *call)
+/* A page of one of several lanes. */
+static int turn_wide(struct hr_lister *lister, const struct flight *flight, bool *ret_complete,
+                     char message[HR_PAGE_MESSAGE_BYTES])
 {
-    struct hr_lister *lister = call->owner;
-    char message[MESSAGE_BYTES] = "";
+    const struct hr_call *call = flight->call;
+    uint64_t page = lister->progress.pages + 1;
+    uint32_t take = 0;
+    bool sorted = false;
+
+    int rc =
+        hr_page_judge_keys(call, (struct hr_key){flight->after, flight->after_len}, page, &sorted, message);
+    if (rc < 0) {
+        return rc;
+    }
+    if (!sorted || (call->listed_count == 0 && has_more(call))) {
+        return narrow(lister, !sorted ? WHY_ORDER : WHY_EMPTY);
+    }
+    rc = hr_list_lanes_page(lister->lanes, flight->ask.lane, call->listed, call->listed_count, has_more(call),
+                            &take);
+    if (rc == -EPROTO) {
+        return narrow(lister, WHY_ORDER);
+    }
+    if (rc == 0) {
+        rc = take_keys(lister, call, take, message);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    lister->progress.pages++;
+    *ret_complete = hr_list_lanes_done(lister->lanes);
+    return *ret_complete ? 0 : ask_lanes(lister);
+}
+
+static int turn_probe(struct hr_lister *lister, const struct flight *flight,
+                      char message[HR_PAGE_MESSAGE_BYTES])
+{
+    const struct hr_call *call = flight->call;
+    struct hr_key key = {NULL, 0};
+    bool sorted;
+
+    if (call->error != 0) {
+        return call->error == -ECANCELED || call->error == -EACCES ? call->error
+                                                                   : narrow(lister, WHY_REFUSED);
+    }
+    int rc = hr_page_judge_keys(call, key, lister->progress.pages + 1, &sorted, message);
+    if (rc < 0) {
+        return rc;
+    }
+    if (call->listed_count > 1 || (call->listed_count == 0 && has_more(call))) {
+        return narrow(lister, call->listed_count > 1 ? WHY_MAX : WHY_EMPTY);
+    }
+    if (call->listed_count > 0) {
+        key = (struct hr_key){call->listed[0].key, call->listed[0].key_len};
+    }
+    rc = hr_list_lanes_probe(lister->lanes, flight->ask.probe_number, key);
+    if (rc == -EPROTO) {
+        return narrow(lister, WHY_AFTER);
+    }
+    return rc < 0 ? rc : ask_lanes(lister);
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------
+ */
+
+static int turn(struct hr_lister *lister, const struct flight *flight, bool *ret_complete,
+                char message[HR_PAGE_MESSAGE_BYTES])
+{
+    const struct hr_call *call = flight->call;
+
+    if (lister->lanes != NULL && call->retries > 0) {
+        hr_list_lanes_throttled(lister->lanes);
+    }
+    if (call->error != 0) {
+        (void)hr_page_fault(message, lister->progress.pages + 1, "%s", call->message);
+    }
+    if (flight->ask.probe) {
+        return turn_probe(lister, flight, message);
+    }
+    if (call->error != 0) {
+        return call->error;
+    }
+    return lister->wide ? turn_wide(lister, flight, ret_complete, message)
+                        : turn_page(lister, call, ret_complete, message);
+}
+
+static void flight_done(struct hr_call *call)
+{
+    struct flight *flight = call->owner;
+    struct hr_lister *lister = flight->lister;
+    char message[HR_PAGE_MESSAGE_BYTES] = "";
     bool complete = false;
     int rc = 0;
 
     if (lister != NULL) {
-        lister->call = NULL;
-        rc = turn_page(lister, call, &complete, message);
+        unlink_flight(flight);
+        rc = turn(lister, flight, &complete, message);
     }
+    flight_free(flight);
     hr_call_free(call);
+    if (lister != NULL && rc < 0 && message[0] == '\0') {
+        (void)hr_page_fault(message, lister->progress.pages + 1, "cannot ask for it: %s", strerror(-rc));
+    }
     if (lister != NULL && (rc < 0 || complete)) {
-        finish(lister, rc, message);
+        finish(lister, rc, rc < 0 ? message : "");
     }
 }
 
-/* ---- the door
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the door --------------------------------------------------------------------------------------------
+ */
 
 int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **ret)
 {
@@ -333,13 +439,17 @@ int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **
     }
     lister->options = *options;
     lister->began_ns = hr_clock_wall_ns();
-    lister->seed = hr_random_u64();
+    lister->watch.seed = hr_random_u64();
+    lister->progress.lanes_max = 1;
     lister->prefix = malloc((size_t)options->prefix_len + 1);
     int rc = lister->prefix == NULL ? -ENOMEM : hr_builder_new(&lister->builder);
+    if (rc == 0 && options->lanes > 1) {
+        rc = hr_list_lanes_new(options->prefix_len, options->lanes, &lister->lanes);
+    }
     if (rc == 0) {
         memcpy(lister->prefix, options->prefix, options->prefix_len);
         lister->prefix[options->prefix_len] = '\0';
-        rc = ask(lister, NULL);
+        rc = lister->lanes != NULL ? ask_lanes(lister) : ask_plain(lister);
     }
     if (rc < 0) {
         hr_lister_free(lister);
@@ -354,10 +464,14 @@ struct hr_index_builder *hr_lister_take(struct hr_lister *lister)
     return hr_steal_pointer(lister->builder);
 }
 
-void hr_lister_progress(const struct hr_lister *lister, uint64_t *ret_pages, uint64_t *ret_keys)
+void hr_lister_progress(const struct hr_lister *lister, struct hr_lister_progress *ret)
 {
-    *ret_pages = lister->pages;
-    *ret_keys = lister->keys;
+    *ret = lister->progress;
+}
+
+const char *hr_lister_note(const struct hr_lister *lister)
+{
+    return lister->note;
 }
 
 int64_t hr_lister_began_ns(const struct hr_lister *lister)
@@ -370,12 +484,11 @@ void hr_lister_free(struct hr_lister *lister)
     if (lister == NULL) {
         return;
     }
-    if (lister->call != NULL) {
-        lister->call->owner = NULL;
-        hr_call_cancel(lister->call);
-    }
+    abandon(lister, false);
+    hr_list_lanes_free(lister->lanes);
     hr_builder_free(lister->builder);
     free(lister->prefix);
+    free(lister->token);
     free(lister->last_key);
     free(lister);
 }

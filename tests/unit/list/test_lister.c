@@ -345,7 +345,10 @@ static void on_done(void *owner, struct hr_lister *lister, int error, const char
     outcome->error = error;
     snprintf(outcome->message, sizeof(outcome->message), "%s", message);
     outcome->builder = hr_lister_take(lister);
-    hr_lister_progress(lister, &outcome->pages, &outcome->keys);
+    struct hr_lister_progress progress;
+    hr_lister_progress(lister, &progress);
+    outcome->pages = progress.pages;
+    outcome->keys = progress.keys;
     if (outcome->free_inside) {
         hr_lister_free(lister);
     }

@@ -1,0 +1,367 @@
+#include "fetch/list/ladder.h"
+
+#include <string.h>
+
+#define PARENTS_KNOWN 4u /* from so many nodes on their average fan-out is believed; ours */
+
+/* ---- keys ------------------------------------------------------------------------------------------------
+ */
+
+int hr_key_compare(struct hr_key a, struct hr_key b)
+{
+    int order = memcmp(a.at, b.at, a.len < b.len ? a.len : b.len);
+    if (order != 0) {
+        return order;
+    }
+    return a.len < b.len ? -1 : a.len > b.len;
+}
+
+uint32_t hr_key_shared(struct hr_key a, struct hr_key b)
+{
+    uint32_t len = a.len < b.len ? a.len : b.len;
+    uint32_t shared = 0;
+    while (shared < len && a.at[shared] == b.at[shared]) {
+        shared++;
+    }
+    return shared;
+}
+
+static uint8_t byte_at(struct hr_key key, uint32_t at)
+{
+    return (uint8_t)key.at[at];
+}
+
+/* Length of the character that starts with this byte in UTF-8; 0: none does. */
+static uint32_t char_bytes(uint8_t lead)
+{
+    if (lead < 0x80) {
+        return 1;
+    }
+    if (lead < 0xc2 || lead > 0xf4) {
+        return 0;
+    }
+    return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+}
+
+static bool continuation_fits(const char *start, uint32_t at)
+{
+    uint8_t lead = (uint8_t)start[0];
+    uint8_t byte = (uint8_t)start[at];
+    uint8_t low = at == 1 && lead == 0xe0 ? 0xa0 : at == 1 && lead == 0xf0 ? 0x90 : 0x80;
+    uint8_t high = at == 1 && lead == 0xed ? 0x9f : at == 1 && lead == 0xf4 ? 0x8f : 0xbf;
+    return byte >= low && byte <= high;
+}
+
+/* Bytes at the start that are whole characters of UTF-8. */
+static uint32_t valid_bytes(const char *text, uint32_t len)
+{
+    uint32_t at = 0;
+    while (at < len) {
+        uint32_t bytes = char_bytes((uint8_t)text[at]);
+        if (bytes == 0 || bytes > len - at) {
+            break;
+        }
+        for (uint32_t i = 1; i < bytes; i++) {
+            if (!continuation_fits(text + at, i)) {
+                return at;
+            }
+        }
+        at += bytes;
+    }
+    return at;
+}
+
+/* Fills up the character that the cut ends in, with the smallest bytes that fit. */
+static uint32_t close_character(char *cut, uint32_t len, uint32_t start)
+{
+    uint32_t bytes = char_bytes((uint8_t)cut[start]);
+    while (bytes > 0 && len < start + bytes) {
+        uint8_t lead = (uint8_t)cut[start];
+        bool second = len == start + 1;
+        cut[len++] = (char)(second && lead == 0xe0 ? 0xa0 : second && lead == 0xf0 ? 0x90 : 0x80);
+    }
+    return len;
+}
+
+/* low's first `keep` bytes, then a character that starts with `byte`; 0: a store may refuse it. */
+static uint32_t make_cut(struct hr_key low, uint32_t keep, unsigned byte, char *cut)
+{
+    if (byte == 0 || byte > 0xff || keep >= HR_KEY_MAX) {
+        return 0;
+    }
+    memcpy(cut, low.at, keep);
+    cut[keep] = (char)byte;
+    uint32_t whole = valid_bytes(cut, keep + 1);
+    if (whole == keep + 1) {
+        return keep + 1;
+    }
+    if (valid_bytes(low.at, low.len) < low.len) { /* such a store takes any byte */
+        return keep + 1;
+    }
+    uint32_t len = close_character(cut, keep + 1, whole);
+    return valid_bytes(cut, len) == len ? len : 0;
+}
+
+uint32_t hr_ladder_leave(struct hr_key low, uint32_t keep, char *ret_cut)
+{
+    for (unsigned byte = byte_at(low, keep) + 1u; byte < 0xf5; byte++) {
+        uint32_t len = make_cut(low, keep, byte, ret_cut);
+        if (len > 0) {
+            return len;
+        }
+    }
+    return 0;
+}
+
+/* ---- sets of bytes ---------------------------------------------------------------------------------------
+ */
+
+static void set_add(uint64_t set[4], uint8_t byte)
+{
+    set[byte / 64] |= 1ull << byte % 64;
+}
+
+static unsigned set_count(const uint64_t set[4])
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        count += (unsigned)__builtin_popcountll(set[i]);
+    }
+    return count;
+}
+
+/* Members below byte. */
+static unsigned set_rank(const uint64_t set[4], unsigned byte)
+{
+    unsigned rank = 0;
+    for (unsigned i = 0; i < byte / 64; i++) {
+        rank += (unsigned)__builtin_popcountll(set[i]);
+    }
+    if (byte < 256) {
+        rank += (unsigned)__builtin_popcountll(set[byte / 64] & ((1ull << byte % 64) - 1));
+    }
+    return rank;
+}
+
+static bool set_has(const uint64_t set[4], unsigned byte)
+{
+    return (set[byte / 64] >> byte % 64 & 1) != 0;
+}
+
+/* ---- levels ----------------------------------------------------------------------------------------------
+ */
+
+/* The level of the byte behind this one. */
+static uint32_t next_level(uint32_t level, uint8_t byte)
+{
+    if (byte == '/') {
+        uint32_t part = level / HR_LADDER_PART_BYTES + 1;
+        return part < HR_LADDER_PARTS ? part * HR_LADDER_PART_BYTES : HR_LADDER_LEVELS - 1;
+    }
+    return level % HR_LADDER_PART_BYTES < HR_LADDER_PART_BYTES - 1 ? level + 1 : level;
+}
+
+static uint32_t level_at(const struct hr_ladder *ladder, struct hr_key key, uint32_t at)
+{
+    uint32_t level = 0;
+    for (uint32_t i = ladder->prefix_len; i < at; i++) {
+        level = next_level(level, byte_at(key, i));
+    }
+    return level;
+}
+
+/* ---- learning --------------------------------------------------------------------------------------------
+ */
+
+void hr_ladder_init(struct hr_ladder *ladder, uint32_t prefix_len)
+{
+    memset(ladder, 0, sizeof(*ladder));
+    ladder->prefix_len = prefix_len;
+    ladder->stale = true;
+}
+
+static void add_bytes(struct hr_ladder *ladder, struct hr_key key, uint32_t from)
+{
+    uint32_t level = level_at(ladder, key, from);
+    for (uint32_t at = from; at < key.len; at++) {
+        set_add(ladder->seen[level], byte_at(key, at));
+        level = next_level(level, byte_at(key, at));
+    }
+}
+
+void hr_ladder_neighbours(struct hr_ladder *ladder, struct hr_key before, struct hr_key key)
+{
+    uint32_t shared = hr_key_shared(before, key);
+
+    ladder->keys++;
+    ladder->stale = true;
+    if (shared < ladder->prefix_len || shared >= key.len) {
+        return;
+    }
+    ladder->crossed[level_at(ladder, key, shared)]++;
+    set_add(ladder->common, byte_at(key, shared));
+    if (shared < before.len) {
+        set_add(ladder->common, byte_at(before, shared));
+    }
+    add_bytes(ladder, key, shared);
+}
+
+void hr_ladder_seen(struct hr_ladder *ladder, struct hr_key before, struct hr_key key)
+{
+    uint32_t shared = before.at != NULL ? hr_key_shared(before, key) : key.len;
+    if (shared >= ladder->prefix_len && shared < key.len) {
+        ladder->branched[level_at(ladder, key, shared)]++;
+    }
+    add_bytes(ladder, key, ladder->prefix_len);
+    ladder->stale = true;
+}
+
+/* Children of a node there: as counted where enough nodes were, else at least what was seen. */
+static double fan_out(const struct hr_ladder *ladder, uint32_t level, uint64_t parents)
+{
+    double counted = 1 + (double)ladder->crossed[level] / (double)parents;
+    unsigned seen = set_count(ladder->seen[level]);
+    return parents < PARENTS_KNOWN && counted < seen && ladder->branched[level] > 0 ? seen : counted;
+}
+
+static void weigh(struct hr_ladder *ladder)
+{
+    double fan[HR_LADDER_LEVELS];
+    uint64_t parents = 1;
+
+    if (!ladder->stale) {
+        return;
+    }
+    for (uint32_t level = 0; level < HR_LADDER_LEVELS; level++) {
+        fan[level] = fan_out(ladder, level, parents);
+        parents += ladder->crossed[level];
+    }
+    ladder->below[HR_LADDER_LEVELS] = 1;
+    for (uint32_t level = HR_LADDER_LEVELS; level-- > 0;) {
+        unsigned seen = set_count(ladder->seen[level]);
+        double one = ladder->below[level + 1];
+        ladder->below[level] = one * fan[level];
+        ladder->unit[level] = seen > 1 ? (ladder->below[level] - one) / (seen - 1) : 0;
+    }
+    ladder->stale = false;
+}
+
+/* ---- guessing --------------------------------------------------------------------------------------------
+ */
+
+/* Keys of the node `key[:from]` that come before key. */
+static double before_in_node(const struct hr_ladder *ladder, struct hr_key key, uint32_t from)
+{
+    uint32_t level = level_at(ladder, key, from);
+    double sum = 0;
+    for (uint32_t at = from; at < key.len; at++) {
+        if (ladder->unit[level] > 0) {
+            sum += set_rank(ladder->seen[level], byte_at(key, at)) * ladder->unit[level];
+        }
+        level = next_level(level, byte_at(key, at));
+    }
+    return sum;
+}
+
+/* Keys of the node `key[:from]` that come behind key. */
+static double after_in_node(const struct hr_ladder *ladder, struct hr_key key, uint32_t from)
+{
+    double rest = ladder->below[level_at(ladder, key, from)] - before_in_node(ladder, key, from);
+    return rest > 0 ? rest : 0;
+}
+
+double hr_ladder_between(struct hr_ladder *ladder, struct hr_key low, struct hr_key high)
+{
+    weigh(ladder);
+    if (high.at == NULL) {
+        return after_in_node(ladder, low, ladder->prefix_len);
+    }
+    if (hr_key_compare(low, high) >= 0) {
+        return 0;
+    }
+    uint32_t at = hr_key_shared(low, high);
+    double inside = at < low.len ? after_in_node(ladder, low, at + 1) : 0;
+    uint32_t level = level_at(ladder, high, at);
+    unsigned from = at < low.len ? set_rank(ladder->seen[level], byte_at(low, at) + 1u) : 0;
+    unsigned to = set_rank(ladder->seen[level], byte_at(high, at));
+    double middle = to > from ? (to - from) * ladder->unit[level] : 0;
+    return inside + middle + before_in_node(ladder, high, at + 1);
+}
+
+/* Bytes worth trying strictly between low's and high's there: those seen there, and where little is known
+ * those seen at any fork. */
+static unsigned candidates(const struct hr_ladder *ladder, uint32_t level, unsigned from, unsigned to,
+                           uint8_t ret[256])
+{
+    bool known = set_count(ladder->seen[level]) > 2;
+    unsigned count = 0;
+    for (unsigned byte = from; byte < to; byte++) {
+        if (set_has(ladder->seen[level], byte) || (!known && set_has(ladder->common, byte))) {
+            ret[count++] = (uint8_t)byte;
+        }
+    }
+    return count;
+}
+
+uint32_t hr_ladder_ahead(const struct hr_ladder *ladder, struct hr_key low, uint32_t keep, double fraction,
+                         char *ret_cut)
+{
+    uint8_t choice[256];
+    uint32_t level = level_at(ladder, low, keep);
+    if (!set_has(ladder->common, byte_at(low, keep))) {
+        return 0;
+    }
+    unsigned count = candidates(ladder, level, byte_at(low, keep) + 1u, 0x100, choice);
+    return count > 0 ? make_cut(low, keep, choice[(unsigned)(count * fraction)], ret_cut) : 0;
+}
+
+/* One step of the ladder: a cut at this byte, or 0 and *wanted is what is left for the bytes behind it. */
+static uint32_t cut_at(const struct hr_ladder *ladder, struct hr_key low, struct hr_key high, uint32_t at,
+                       double *wanted, char *cut)
+{
+    uint8_t choice[256];
+    uint32_t level = level_at(ladder, low, at);
+    unsigned own = byte_at(low, at);
+    unsigned to = high.at != NULL ? byte_at(high, at) : 0x100u;
+    bool deeper = high.at != NULL && high.len > at + 1;
+    double inside = after_in_node(ladder, low, at + 1);
+    unsigned count = candidates(ladder, level, own + 1, to, choice);
+
+    if (deeper && to > own) {
+        choice[count++] = (uint8_t)to;
+    }
+    if (count == 0) {
+        uint32_t len = *wanted >= inside || ladder->crossed[level] == 0 ? hr_ladder_leave(low, at, cut) : 0;
+        return len > 0 && (high.at == NULL || hr_key_compare((struct hr_key){cut, len}, high) < 0) ? len : 0;
+    }
+    double unit = ladder->unit[level] > 0 ? ladder->unit[level] : ladder->below[level + 1];
+    double over = (*wanted - inside) / unit;
+    if (over < -0.5 && inside > unit / 4) {
+        return 0;
+    }
+    double place = over < 0 ? 0 : over + 0.5;
+    unsigned pick = place >= count ? count - 1 : (unsigned)place;
+    return make_cut(low, at, choice[pick], cut);
+}
+
+uint32_t hr_ladder_cut(struct hr_ladder *ladder, struct hr_key low, struct hr_key high, double fraction,
+                       char *ret_cut)
+{
+    weigh(ladder);
+    double wanted = hr_ladder_between(ladder, low, high) * fraction;
+    uint32_t at = high.at != NULL ? hr_key_shared(low, high) : ladder->prefix_len;
+
+    for (uint32_t first = at; at < low.len; at++) {
+        uint32_t level = level_at(ladder, low, at);
+        if (at > first && ladder->crossed[level] == 0 && ladder->branched[level] == 0) {
+            continue; /* no two keys that share what is before it were seen to differ there */
+        }
+        uint32_t len = cut_at(ladder, low, high, at, &wanted, ret_cut);
+        if (len > 0 && hr_key_compare((struct hr_key){ret_cut, len}, low) > 0 &&
+            (high.at == NULL || hr_key_compare((struct hr_key){ret_cut, len}, high) < 0)) {
+            return len;
+        }
+        high = (struct hr_key){NULL, 0};
+    }
+    return 0;
+}

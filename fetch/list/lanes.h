@@ -1,0 +1,53 @@
+/* Who lists what: the keys under a prefix as ranges (after, upto], one a lane, and the cuts known inside
+ * each.
+ *
+ * Lanes grow from one. Probes (one key behind a cut) tell real keys ahead of a lane; an idle lane takes the
+ * upper part of the largest remaining range at such a cut. Ranges meet at strings, not at objects, so every
+ * key is in exactly one whatever is added or removed meanwhile. What the two lanes at a cut saw behind it is
+ * compared: a store that lists in another order is found out. Pure: asks go out and answers come in by calls;
+ * owned by one thread. */
+#ifndef HR_LIST_LANES_H
+#define HR_LIST_LANES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fetch/list/ladder.h"
+#include "fetch/store/store.h"
+
+struct hr_list_lanes;
+
+struct hr_list_lanes_ask {
+    bool probe;    /* one key, else a page */
+    uint32_t lane; /* of a page */
+    uint32_t probe_number;
+    struct hr_key after; /* valid until the next call; at NULL: from the first key on */
+};
+
+struct hr_list_lanes_progress {
+    unsigned listing;       /* lanes with a page under way, */
+    unsigned listing_max;   /* and most so far */
+    uint64_t pages, probes; /* asked for */
+};
+
+/* width: lanes at most. 0 or -ENOMEM. */
+int hr_list_lanes_new(uint32_t prefix_len, unsigned width, struct hr_list_lanes **ret);
+void hr_list_lanes_free(struct hr_list_lanes *lanes); /* accepts NULL */
+
+/* The next thing to ask for. 1, 0: nothing before an answer comes, -ENOMEM. */
+int hr_list_lanes_next(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret);
+bool hr_list_lanes_done(const struct hr_list_lanes *lanes); /* every range is listed */
+
+/* A lane's page, keys ascending and behind what was asked for. *ret_take: how many of them, from the first,
+ * are the lane's; the rest are another's. 0, -ENOMEM, or -EPROTO: the store does not list in bytewise order.
+ */
+int hr_list_lanes_page(struct hr_list_lanes *lanes, uint32_t lane, const struct hr_listed *listed,
+                       uint32_t count, bool truncated, uint32_t *ret_take);
+/* A probe's answer; key.at NULL: there is none. A key that is not behind the cut is -EPROTO. */
+int hr_list_lanes_probe(struct hr_list_lanes *lanes, uint32_t probe_number, struct hr_key key);
+
+/* A request had to be sent again (the store throttles): half as many lanes, then more again. */
+void hr_list_lanes_throttled(struct hr_list_lanes *lanes);
+void hr_list_lanes_progress(const struct hr_list_lanes *lanes, struct hr_list_lanes_progress *ret);
+
+#endif

@@ -1,0 +1,303 @@
+/* The lister with many lanes against a store of computed keys (tests/scale/shapes.h) that answers in any
+ * order and may have a fault: hr_call_* are this file's own. */
+#include "tests/unit/list/tree.h"
+
+#include <errno.h>
+
+#include "fetch/list/lister.h"
+#include "tests/scale/shapes.h"
+
+#define OPEN_MAX 512u
+#define CALLS_MAX 20000u /* a lister that goes round fails the test instead of hanging it */
+#define PREFIX "train/"
+#define PAGE 100u
+
+enum fault {
+    FAULT_NONE,
+    FAULT_NO_START_AFTER, /* answers as if none were given */
+    FAULT_NO_MAX_KEYS,
+    FAULT_LATE_DISORDER, /* two keys far behind change places */
+    FAULT_BUSY,          /* every fifth request had to be sent again */
+    FAULT_PROBES_REFUSED,
+    FAULT_PAGE_FAILS, /* one far behind */
+    FAULT_OUTSIDE,    /* a key outside the prefix, far behind */
+    FAULT_EMPTY,      /* requests by start-after get no key, and there are more */
+    FAULT_NO_TOKEN,
+    FAULT_COUNT
+};
+
+static struct {
+    struct shape_set set;
+    enum fault fault;
+    struct hr_call *open[OPEN_MAX];
+    unsigned open_count, open_max, alive, calls, pages;
+} store;
+
+static uint64_t random_state = 88172645463325252ull;
+
+static uint64_t next_random(uint64_t below)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state % below;
+}
+
+struct hr_call *hr_call_new(enum hr_call_kind kind, struct hr_store *unused, const char *key,
+                            uint32_t key_len)
+{
+    struct hr_call *call = calloc(1, sizeof(*call));
+
+    assert_int_equal(kind, HR_CALL_LIST);
+    assert_null(unused);
+    assert_non_null(call);
+    call->key = strndup(key, key_len);
+    call->key_len = key_len;
+    store.alive++;
+    return call;
+}
+
+void hr_call_free(struct hr_call *call)
+{
+    if (call != NULL) {
+        free(call->key);
+        free(call->start_after);
+        free(call->token);
+        free(call->next_token);
+        for (uint32_t i = 0; i < call->listed_count; i++) {
+            free((char *)(uintptr_t)call->listed[i].key);
+        }
+        free(call->listed);
+        free(call);
+        store.alive--;
+    }
+}
+
+int hr_call_start(struct hr_call *call)
+{
+    assert_true(store.open_count < OPEN_MAX);
+    store.open[store.open_count++] = call;
+    store.open_max = store.open_count > store.open_max ? store.open_count : store.open_max;
+    return 0;
+}
+
+void hr_call_cancel(struct hr_call *call)
+{
+    call->error = -ECANCELED;
+}
+
+static uint64_t where(const struct hr_call *call)
+{
+    if (call->token != NULL) {
+        return strtoull(call->token, NULL, 10);
+    }
+    if (call->start_after != NULL && store.fault != FAULT_NO_START_AFTER) {
+        return shape_seek(&store.set, call->start_after, call->start_after_len);
+    }
+    return 0;
+}
+
+static void answer(struct hr_call *call)
+{
+    uint64_t at = where(call);
+    uint32_t most = call->max_keys == 1 && store.fault != FAULT_NO_MAX_KEYS ? 1 : PAGE;
+    bool empty = store.fault == FAULT_EMPTY && call->start_after != NULL;
+    bool last = at + most >= store.set.count;
+    bool late = at <= 15050 && at + most > 15052;
+    char text[SHAPE_KEY_MAX];
+
+    assert_string_equal(call->key, PREFIX);
+    store.pages += call->max_keys != 1;
+    call->retries = store.fault == FAULT_BUSY && store.calls % 5 == 0;
+    if ((store.fault == FAULT_PROBES_REFUSED && call->max_keys == 1) ||
+        (store.fault == FAULT_PAGE_FAILS && late && most > 1)) {
+        call->error = -EIO;
+        snprintf(call->message, sizeof(call->message), "the store said no");
+        return;
+    }
+    call->listed = calloc(most, sizeof(*call->listed));
+    for (; !empty && call->listed_count < most && at + call->listed_count < store.set.count;
+         call->listed_count++) {
+        uint64_t number = at + call->listed_count;
+        if (store.fault == FAULT_LATE_DISORDER && late && (number == 15050 || number == 15051)) {
+            number = 15050 + 15051 - number;
+        }
+        uint32_t len = shape_key(&store.set, number, text);
+        if (store.fault == FAULT_OUTSIDE && late && number == 15052) {
+            text[0] = 'x';
+        }
+        call->listed[call->listed_count] = (struct hr_listed){strndup(text, len), len, 1, 2, ""};
+    }
+    call->truncated = !last || empty;
+    if (call->truncated && store.fault != FAULT_NO_TOKEN) {
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)(at + call->listed_count));
+        call->next_token = strdup(text);
+    }
+}
+
+/* Answers `count` of what is asked, any first. */
+static void pump(unsigned count)
+{
+    while (store.open_count > 0 && count-- > 0) {
+        unsigned pick = (unsigned)next_random(store.open_count);
+        struct hr_call *call = store.open[pick];
+        store.open[pick] = store.open[--store.open_count];
+        assert_true(++store.calls < CALLS_MAX);
+        if (call->error != -ECANCELED) {
+            answer(call);
+        }
+        call->done(call);
+    }
+}
+
+struct outcome {
+    unsigned done;
+    int error;
+    char message[512];
+    char note[200];
+    struct hr_index_builder *builder;
+    struct hr_lister_progress progress;
+};
+
+static void on_done(void *owner, struct hr_lister *lister, int error, const char *message)
+{
+    struct outcome *outcome = owner;
+
+    outcome->done++;
+    outcome->error = error;
+    snprintf(outcome->message, sizeof(outcome->message), "%s", message);
+    snprintf(outcome->note, sizeof(outcome->note), "%s", hr_lister_note(lister));
+    outcome->builder = hr_lister_take(lister);
+    hr_lister_progress(lister, &outcome->progress);
+    hr_lister_free(lister);
+}
+
+static struct hr_lister *start(enum fault fault, unsigned lanes, struct outcome *outcome)
+{
+    struct hr_lister_options options = {
+        .prefix = PREFIX, .prefix_len = strlen(PREFIX), .lanes = lanes, .done = on_done, .owner = outcome};
+    struct hr_lister *lister;
+
+    memset(&store, 0, sizeof(store));
+    memset(outcome, 0, sizeof(*outcome));
+    store.fault = fault;
+    shape_init(&store.set, SHAPE_SEQUENTIAL, 30000);
+    assert_int_equal(hr_lister_start(&options, &lister), 0);
+    return lister;
+}
+
+/* Every name, once. */
+static void check_names(struct outcome *outcome)
+{
+    char *dir = scratch_new();
+    char name[32];
+    struct hr_index index;
+
+    assert_int_equal(outcome->progress.keys, 30000);
+    assert_int_equal(hr_builder_count(outcome->builder), 30000);
+    assert_int_equal(hr_builder_publish(outcome->builder, dir, TREE_ID, 1, LISTED_NS, &index), 0);
+    assert_int_equal(hr_index_child_count(&index, 0), 30000);
+    for (uint32_t i = 0; i < 30000; i++) {
+        uint32_t len;
+        const char *found = hr_index_name(&index, hr_index_child(&index, 0, i), &len);
+        snprintf(name, sizeof(name), "img_%08u.jpg", i);
+        assert_int_equal(len, strlen(name));
+        assert_memory_equal(found, name, len);
+    }
+    hr_index_unmap(&index);
+    hr_builder_free(outcome->builder);
+    scratch_remove(dir);
+}
+
+static void test_faults(void **state)
+{
+    static const struct {
+        const char *note, *message;
+        bool wide;
+    } expected[FAULT_COUNT] = {
+        [FAULT_NONE] = {"", NULL, true},
+        [FAULT_NO_START_AFTER] = {"the store does not honour start-after", NULL, false},
+        [FAULT_NO_MAX_KEYS] = {"the store does not honour max-keys", NULL, false},
+        [FAULT_LATE_DISORDER] = {"the store does not list in bytewise order", NULL, true},
+        [FAULT_BUSY] = {"", NULL, true},
+        [FAULT_PROBES_REFUSED] = {"the store refuses a request by start-after", NULL, false},
+        [FAULT_PAGE_FAILS] = {"", "the store said no", true},
+        [FAULT_OUTSIDE] = {"", "which is not below the prefix asked for", true},
+        [FAULT_EMPTY] = {"the store sends empty pages", NULL, false},
+        [FAULT_NO_TOKEN] = {"", NULL, true},
+    };
+    (void)state;
+    for (int fault = 0; fault < FAULT_COUNT; fault++) {
+        struct outcome outcome;
+        (void)start((enum fault)fault, 24, &outcome);
+        pump(UINT32_MAX);
+        assert_int_equal(outcome.done, 1);
+        assert_int_equal(store.alive, 0);
+        if (strncmp(outcome.note, expected[fault].note, strlen(expected[fault].note)) != 0 ||
+            (expected[fault].note[0] == '\0' && outcome.note[0] != '\0')) {
+            fail_msg("fault %d: note '%s'", fault, outcome.note);
+        }
+        assert_int_equal(outcome.progress.lanes_max > 1, expected[fault].wide);
+        assert_true(outcome.progress.lanes_max <= 24);
+        if (expected[fault].message != NULL) {
+            assert_int_equal(outcome.error, -EIO);
+            assert_null(outcome.builder);
+            assert_ptr_equal(strstr(outcome.message, "listing, page "), outcome.message);
+            assert_non_null(strstr(outcome.message, expected[fault].message));
+            continue;
+        }
+        if (outcome.error != 0) {
+            fail_msg("fault %d: %d '%s'", fault, outcome.error, outcome.message);
+        }
+        /* 300 pages; twice where what was listed is dropped. */
+        assert_true(store.pages <= (fault == FAULT_LATE_DISORDER ? 700u : 375u));
+        check_names(&outcome);
+    }
+}
+
+/* With one lane no request but pages, one at a time. */
+static void test_one_lane(void **state)
+{
+    struct outcome outcome;
+
+    (void)state;
+    (void)start(FAULT_NONE, 1, &outcome);
+    pump(UINT32_MAX);
+    assert_int_equal(outcome.error, 0);
+    assert_int_equal(store.open_max, 1);
+    assert_int_equal(store.calls, 300);
+    assert_int_equal(outcome.progress.probes, 0);
+    check_names(&outcome);
+}
+
+static void test_stopped(void **state)
+{
+    (void)state;
+    for (unsigned after = 0; after < 400; after += 7) {
+        struct outcome outcome;
+        struct hr_lister *lister = start(FAULT_NONE, 48, &outcome);
+        pump(after);
+        if (outcome.done > 0) {
+            hr_builder_free(outcome.builder);
+            pump(UINT32_MAX);
+            assert_int_equal(store.alive, 0);
+            continue;
+        }
+        unsigned open = store.open_count;
+        hr_lister_free(lister);
+        assert_int_equal(store.open_count, open);
+        pump(UINT32_MAX);
+        assert_int_equal(store.alive, 0);
+        assert_int_equal(outcome.done, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_one_lane),
+        cmocka_unit_test(test_stopped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
