@@ -46,6 +46,10 @@ void hr_http_request_free(struct hr_http_request *request)
     }
     free(request->url);
     free(request->ca_bundle);
+    if (request->payload) {
+        explicit_bzero(request->payload, strlen(request->payload));
+        free(request->payload);
+    }
     hr_buf_release(&request->body);
     hr_buf_release(&impl->header_text);
     hr_buf_release(&impl->answer_text);
@@ -140,7 +144,7 @@ static void clear_results(struct hr_http_impl *impl)
     request->error = 0;
     request->error_text[0] = '\0';
     hr_buf_release(&request->body);
-    request->first_byte_us = request->total_us = 0;
+    request->first_byte_us = request->total_us = request->answer_us = 0;
     request->reused_connection = false;
     hr_http_answer_reset(impl);
     impl->answer_begun = false;
@@ -149,6 +153,8 @@ static void clear_results(struct hr_http_impl *impl)
     impl->fresh = false;
     impl->waits_for_name = false;
     atomic_store(&impl->cancel, false);
+    atomic_store(&impl->answering, false);
+    atomic_store(&impl->asked, NULL);
 }
 
 int hr_http_submit(struct hr_http *http, struct hr_http_request *request)
@@ -197,6 +203,18 @@ void hr_http_cancel(struct hr_http *http, struct hr_http_request *request)
     hr_http_thread_wake(impl->thread);
 }
 
+void hr_http_request_avoid(struct hr_http_request *request, const struct hr_http_request *other)
+{
+    const struct hr_http_impl *impl = other->impl;
+    impl_of(request)->other = atomic_load_explicit(&impl->asked, memory_order_relaxed);
+}
+
+bool hr_http_answering(const struct hr_http_request *request)
+{
+    const struct hr_http_impl *impl = request->impl;
+    return atomic_load_explicit(&impl->answering, memory_order_relaxed);
+}
+
 /* Each callback may free its request, submit and cancel others. */
 static void take_back(struct hr_http *http)
 {
@@ -212,6 +230,7 @@ static void take_back(struct hr_http *http)
         http->stats.reused += impl->request.reused_connection;
         http->stats.bytes_in += impl->request.body.len;
         impl->thread->in_flight--;
+        impl->other = NULL;
         impl->request.done(&impl->request);
     }
 }

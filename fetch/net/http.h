@@ -39,6 +39,7 @@ struct hr_http_request {
     struct hr_http_header headers[HR_HTTP_HEADERS_MAX];
     unsigned header_count;
     char *ca_bundle; /* NULL: the system's */
+    char *payload;   /* POST, PUT: text that is sent as it is, zeroed when freed; NULL: nothing */
     /* A longer 2xx body ends the request with -EFBIG. Of any other answer at least 64 KiB are kept, whatever
      * this says, and the rest is cut off with no error. */
     size_t body_max_bytes;
@@ -61,6 +62,7 @@ struct hr_http_request {
     unsigned answer_count;
     int64_t content_length; /* -1 when not sent */
     uint64_t first_byte_us, total_us;
+    uint64_t answer_us; /* from the request on its connection to the first byte; 0: none came */
     bool reused_connection;
 
     void *impl; /* http.c's */
@@ -82,6 +84,11 @@ const char *hr_http_answer(const struct hr_http_request *request, const char *na
  * printable ASCII, or with a user name), -ECANCELED (http is being freed): not taken, still the caller's. A
  * request that came back may be submitted again; its results are cleared first. */
 int hr_http_submit(struct hr_http *http, struct hr_http_request *request);
+/* Owner's thread. Before submit: it goes to another address than `other` (in flight) has gone to, when the
+ * name has a healthy one. */
+void hr_http_request_avoid(struct hr_http_request *request, const struct hr_http_request *other);
+/* Owner's thread, while in flight: its answer has begun. */
+bool hr_http_answering(const struct hr_http_request *request);
 /* Owner's thread. Asks that it ends soon with -ECANCELED; done is still called, with another result when that
  * was already on its way. */
 void hr_http_cancel(struct hr_http *http, struct hr_http_request *request);

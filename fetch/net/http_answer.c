@@ -146,6 +146,7 @@ size_t hr_http_on_header(char *line, size_t size, size_t count, void *arg)
     }
     if (!impl->answer_begun) {
         impl->answer_begun = true;
+        atomic_store_explicit(&impl->answering, true, memory_order_relaxed);
         impl->request.first_byte_us = (uint64_t)(hr_clock_us() - impl->start_us);
     }
     unsigned status = impl->request.status;

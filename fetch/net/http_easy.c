@@ -8,6 +8,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "fetch/net/ca_bundle.h"
+
 #define BUFFER_BYTES (128L * 1024)    /* above 64 KiB the CPU cost a byte no longer falls */
 #define IDLE_MAX_S 4L                 /* S3 closes idle connections after about 5 s */
 #define LIFETIME_MAX_S 300L           /* new connections spread over the addresses again */
@@ -28,6 +30,18 @@ static bool has_default_bundle(void)
 #endif
 }
 
+/* The compiled place is that of the machine where libcurl was built. */
+static CURLcode set_default_bundle(CURL *curl)
+{
+    const char *compiled = NULL;
+    char path[PATH_MAX];
+#if LIBCURL_VERSION_NUM >= 0x074600
+    const curl_version_info_data *info = curl_version_info(CURLVERSION_NOW);
+    compiled = info->age < CURLVERSION_SEVENTH ? NULL : info->cainfo;
+#endif
+    return hr_ca_bundle(compiled, path) ? curl_easy_setopt(curl, CURLOPT_CAINFO, path) : CURLE_OK;
+}
+
 /* The daemon starts credential helpers: they must not inherit connections. */
 static curl_socket_t open_socket(void *unused, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -44,6 +58,7 @@ static int set_defaults(CURL *curl, const char *user_agent)
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     if (has_default_bundle()) {
         SET(CURLOPT_CAPATH, NULL);
+        bad |= set_default_bundle(curl);
     }
     SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_FOLLOWLOCATION, 0L);
@@ -111,8 +126,6 @@ static CURLcode set_method(struct hr_http_easy *easy, enum hr_http_method method
         SET(CURLOPT_CUSTOMREQUEST, "DELETE");
     } else if (method == HR_HTTP_POST || method == HR_HTTP_PUT) {
         SET(CURLOPT_POST, 1L);
-        SET(CURLOPT_POSTFIELDS, "");
-        SET(CURLOPT_POSTFIELDSIZE, 0L);
         if (method == HR_HTTP_PUT) {
             SET(CURLOPT_CUSTOMREQUEST, "PUT");
         }
@@ -198,6 +211,11 @@ int hr_http_easy_prepare(struct hr_http_impl *impl, const char *user_agent)
         easy->has_ca_bundle = true;
         SET(CURLOPT_CAINFO, request->ca_bundle);
         SET(CURLOPT_CAPATH, NULL);
+    }
+    if (request->method == HR_HTTP_POST || request->method == HR_HTTP_PUT) {
+        const char *payload = request->payload ? request->payload : "";
+        SET(CURLOPT_POSTFIELDSIZE, (long)strlen(payload));
+        SET(CURLOPT_POSTFIELDS, payload);
     }
     SET(CURLOPT_URL, request->url);
     SET(CURLOPT_HTTPHEADER, headers);

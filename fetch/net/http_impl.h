@@ -45,7 +45,10 @@ struct hr_http_impl {
     struct hr_timer deadline;
     int64_t start_us; /* submitted */
     bool waits_for_name;
-    struct hr_address *address; /* counted in flight while not NULL */
+    struct hr_address *address;               /* counted in flight while not NULL */
+    _Atomic(const struct hr_address *) asked; /* the last one, for the owner to compare */
+    const struct hr_address *other;           /* not this one, set by the owner before submit */
+    atomic_bool answering;                    /* answer_begun, for the owner */
     unsigned addresses_tried;
     bool fresh; /* a reused connection turned out dead: the next try opens one */
     unsigned connects;

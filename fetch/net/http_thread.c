@@ -111,6 +111,7 @@ static void launch(struct hr_http_impl *impl)
         finish(impl, -ENOMEM, "no memory for a transfer");
         return;
     }
+    atomic_store_explicit(&impl->asked, impl->address, memory_order_relaxed);
     impl->verdict = 0;
     impl->cut = false;
     impl->answer_begun = false;
@@ -128,7 +129,7 @@ static void find_address(struct hr_http_impl *impl)
     const char *why = "";
     impl->waits_for_name = false;
     if (impl->host[0] != '\0') {
-        int r = hr_resolve_pick(resolver, impl->host, HR_PICK_ANY, &impl->address, &why);
+        int r = hr_resolve_pick(resolver, impl->host, HR_PICK_ANY, impl->other, &impl->address, &why);
         if (r == -EINPROGRESS) {
             impl->waits_for_name = true;
             return;
@@ -223,7 +224,8 @@ static bool try_next_address(struct hr_http_impl *impl)
     release_address(impl, HR_ADDRESS_NOT_CONNECTED);
     impl->addresses_tried++;
     if (impl->addresses_tried >= ADDRESSES_TRIED_MAX ||
-        hr_resolve_pick(impl->thread->http->resolver, impl->host, HR_PICK_HEALTHY, &address, &why) < 0) {
+        hr_resolve_pick(impl->thread->http->resolver, impl->host, HR_PICK_HEALTHY, NULL, &address, &why) <
+            0) {
         return false;
     }
     release_easy(impl->thread, impl);
@@ -246,11 +248,21 @@ static bool try_fresh_connection(struct hr_http_impl *impl, CURLcode code)
     return true;
 }
 
+/* Without connecting and the waits before it. */
+static uint64_t answer_us_of(const struct hr_http_impl *impl)
+{
+    curl_off_t ready_us = 0, first_us = 0;
+    (void)curl_easy_getinfo(impl->easy->curl, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
+    (void)curl_easy_getinfo(impl->easy->curl, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
+    return impl->answer_begun && first_us > ready_us ? (uint64_t)(first_us - ready_us) : 0;
+}
+
 static void complete(struct hr_http_impl *impl, CURLcode code)
 {
     long connects = 0;
     (void)curl_easy_getinfo(impl->easy->curl, CURLINFO_NUM_CONNECTS, &connects);
     impl->connects += (unsigned)connects;
+    impl->request.answer_us = answer_us_of(impl);
     bool timed_out = code == CURLE_OPERATION_TIMEDOUT && stuck_in_connect(impl);
     if (code == CURLE_COULDNT_CONNECT || timed_out) {
         if (impl->address && try_next_address(impl)) {

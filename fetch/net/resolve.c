@@ -297,9 +297,10 @@ static struct host *host_slot(struct hr_resolver *resolver, const char *name)
     return idle;
 }
 
-/* Healthy before avoided, then the least in flight, then the first: few requests at a time stay on one
- * address and its open connections. Of the avoided the one whose time is up soonest. */
-static struct hr_address *best_address(struct host *host, enum hr_pick pick, int64_t now_ms)
+/* Healthy before avoided, then another than `other`, then the least in flight, then the first: few requests
+ * at a time stay on one address and its open connections. Of the avoided the one whose time is up soonest. */
+static struct hr_address *best_address(struct host *host, enum hr_pick pick, const struct hr_address *other,
+                                       int64_t now_ms)
 {
     struct hr_address *best = NULL;
     bool best_healthy = false;
@@ -310,7 +311,9 @@ static struct hr_address *best_address(struct host *host, enum hr_pick pick, int
             continue;
         }
         bool better = !best || (healthy && !best_healthy);
-        if (!better && healthy) {
+        if (!better && healthy && (best == other || address == other)) {
+            better = best == other;
+        } else if (!better && healthy) {
             better = address->in_flight < best->in_flight;
         } else if (!better) {
             better = address->avoid_until_ms < best->avoid_until_ms;
@@ -327,7 +330,7 @@ static struct hr_address *best_address(struct host *host, enum hr_pick pick, int
 }
 
 int hr_resolve_pick(struct hr_resolver *resolver, const char *host_name, enum hr_pick pick,
-                    struct hr_address **ret, const char **ret_why)
+                    const struct hr_address *other, struct hr_address **ret, const char **ret_why)
 {
     if (strlen(host_name) >= HOST_NAME_MAX_BYTES || host_name[0] == '\0') {
         *ret_why = "not a host name";
@@ -350,7 +353,7 @@ int hr_resolve_pick(struct hr_resolver *resolver, const char *host_name, enum hr
         r = -EINPROGRESS;
         goto out;
     }
-    struct hr_address *address = host->failure == 0 ? best_address(host, pick, now_ms) : NULL;
+    struct hr_address *address = host->failure == 0 ? best_address(host, pick, other, now_ms) : NULL;
     if (!address) {
         *ret_why = host->failure != 0 ? gai_strerror(host->failure) : "no address that connects";
         r = -EHOSTUNREACH;

@@ -24,11 +24,12 @@ void hr_resolver_free(struct hr_resolver *resolver);
 
 enum hr_pick { HR_PICK_ANY, HR_PICK_HEALTHY /* only an address that is not being avoided */ };
 
-/* The address of `host` with the least in flight among the healthy; counts as in flight until it is released.
- * 0; -EINPROGRESS: being looked up, `answered` will be called; -EHOSTUNREACH: no such address, *ret_why
- * (static text) says why; -ENOMEM: too many hosts in use. */
+/* The address of `host` with the least in flight among the healthy, another one than `other` (may be NULL, is
+ * only compared) when there is a healthy one; counts as in flight until it is released. 0; -EINPROGRESS:
+ * being looked up, `answered` will be called; -EHOSTUNREACH: no such address, *ret_why (static text) says
+ * why; -ENOMEM: too many hosts in use. */
 int hr_resolve_pick(struct hr_resolver *resolver, const char *host, enum hr_pick pick,
-                    struct hr_address **ret, const char **ret_why);
+                    const struct hr_address *other, struct hr_address **ret, const char **ret_why);
 
 /* Numeric form: "192.0.2.1", "2001:db8::1". Valid until released. */
 const char *hr_address_text(const struct hr_address *address);

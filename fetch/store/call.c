@@ -1,5 +1,5 @@
 /* The life of a call: prepare, sign, send, judge, and again until it has a result or its time is over. */
-#include "fetch/store/internal.h"
+#include "fetch/store/run.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,26 +23,6 @@
 #define SLOWEST_BYTES_PER_MS 100 /* 100 KB/s: what a body may take beyond the call's time */
 #define REFUSED_MS 10000         /* refused credentials are not tried again for so long, unless they change */
 #define CLOCK_SAME_MS 1000       /* Date has whole seconds */
-#define EXPIRY_EARLY_MS 60000    /* credentials that end within this are renewed before they are used */
-
-struct hr_call_run {
-    struct hr_call_run *prev, *next; /* stores->running */
-    struct hr_call *call;
-    struct hr_store *store;
-    struct hr_http_request *request; /* NULL while waiting */
-    struct hr_timer timer;
-    int64_t deadline_ms;
-    unsigned sent;
-    unsigned waits, few, redirects, region_tries, clock_tries, credential_tries;
-    unsigned taken; /* from the retry budget, by the last retry */
-    unsigned generation;
-    int64_t skew_ms;
-    char region[HR_REGION_BYTES];
-    char *redirect; /* where the next request goes instead; never kept for another call */
-    bool cancelled;
-    int ending; /* set: the timer ends the call with it */
-    struct hr_judged judged;
-};
 
 static void run_step(struct hr_call_run *run);
 
@@ -67,6 +47,7 @@ static void finish(struct hr_call_run *run, int error)
     struct hr_store_stats *stats = &store->stores->stats;
 
     unlink_run(run);
+    hr_keeper_unwait(&run->keys);
     call->error = error;
     call->message[0] = '\0';
     call->retries = run->sent > 0 ? run->sent - 1 : 0;
@@ -77,6 +58,7 @@ static void finish(struct hr_call_run *run, int error)
         stats->bytes_fetched += call->body.len;
     }
     call->impl = NULL;
+    hr_loop_disarm(store->stores->loop, &run->timer);
     free(run->redirect);
     free(run);
     call->done(call);
@@ -89,6 +71,8 @@ static void on_timer(void *owner)
 
     if (run->ending != 0) {
         finish(run, run->ending);
+    } else if (run->request != NULL) {
+        hr_run_hedge(run);
     } else {
         run_step(run);
     }
@@ -101,15 +85,6 @@ static void end_soon(struct hr_call_run *run, int error)
 }
 
 static void on_answer(struct hr_http_request *request);
-
-static void renew_expiring(struct hr_store *store)
-{
-    int64_t expires_ms = hr_chain_credentials(store->chain)->expires_ms;
-
-    if (expires_ms != 0 && hr_clock_wall_ns() / 1000000 > expires_ms - EXPIRY_EARLY_MS) {
-        (void)hr_store_reload_credentials(store);
-    }
-}
 
 static uint64_t likely_bytes(const struct hr_call *call)
 {
@@ -140,14 +115,13 @@ static void set_limits(const struct hr_call_run *run, struct hr_http_request *re
     request->body_hint_bytes = likely <= request->body_max_bytes ? (size_t)likely : 0;
 }
 
-static int send_request(struct hr_call_run *run)
+int hr_run_submit(struct hr_call_run *run, const struct hr_http_request *rival, struct hr_http_request **ret)
 {
     struct hr_store *store = run->store;
     struct hr_stores *stores = store->stores;
     struct hr_http_request *request = NULL;
     int r;
 
-    renew_expiring(store);
     r = hr_s3_request_new(store, run->call, run->redirect, &request);
     if (r < 0) {
         return r;
@@ -155,33 +129,79 @@ static int send_request(struct hr_call_run *run)
     set_limits(run, request);
     request->done = on_answer;
     request->owner = run;
-    run->generation = store->generation;
-    run->skew_ms = store->skew_ms;
-    memcpy(run->region, store->region, sizeof(run->region));
+    if (rival != NULL) {
+        hr_http_request_avoid(request, rival);
+    }
     r = hr_http_submit(stores->http, request);
     if (r < 0) {
         hr_http_request_free(request);
         return r;
     }
-    run->request = request;
-    stores->stats.retries += run->sent > 0;
-    run->sent++;
     if (run->call->kind == HR_CALL_LIST) {
         stores->stats.requests_list++;
     } else {
         stores->stats.requests_get++;
+        hr_width_started(&store->state->width, hr_clock_us());
     }
     stores->stats.in_flight++;
     if (stores->stats.in_flight > stores->stats.in_flight_max) {
         stores->stats.in_flight_max = stores->stats.in_flight;
     }
+    *ret = request;
     return 0;
+}
+
+static int send_request(struct hr_call_run *run)
+{
+    struct hr_store *store = run->store;
+    int r = hr_run_submit(run, NULL, &run->request);
+
+    if (r < 0) {
+        return r;
+    }
+    run->generation = hr_store_generation(store);
+    run->skew_ms = store->skew_ms;
+    memcpy(run->region, store->region, sizeof(run->region));
+    run->sent_us = hr_clock_us();
+    store->stores->stats.retries += run->sent > 0;
+    run->sent++;
+    hr_run_watch(run);
+    return 0;
+}
+
+/* Credentials are here, or are not to be had. */
+static void on_keys(void *owner)
+{
+    struct hr_call_run *run = owner;
+    struct hr_keeper *keeper = run->store->keeper;
+    const char *why = "";
+    int failure = hr_keeper_failure(keeper, &why);
+
+    if (failure != 0 && !hr_keeper_ready(keeper)) {
+        run->judged.verdict = (struct hr_verdict){HR_ACTION_FAIL, failure, ""};
+        (void)snprintf(run->judged.text, sizeof(run->judged.text), "%s", why);
+        finish(run, failure);
+    } else {
+        run_step(run);
+    }
+}
+
+static int send_or_wait(struct hr_call_run *run)
+{
+    struct hr_keeper *keeper = run->store->keeper;
+
+    if (keeper == NULL || hr_keeper_ready(keeper)) {
+        return send_request(run);
+    }
+    run->keys.fn = on_keys;
+    run->keys.owner = run;
+    return hr_keeper_wait(keeper, &run->keys);
 }
 
 /* The next request of a call that runs: what keeps it from leaving ends the call. */
 static void run_step(struct hr_call_run *run)
 {
-    int r = send_request(run);
+    int r = send_or_wait(run);
 
     if (r < 0) {
         if (run->judged.text[0] == '\0') {
@@ -253,7 +273,7 @@ static bool renew(struct hr_call_run *run)
     if (run->credential_tries++ >= CREDENTIAL_TRIES_MAX) {
         return false;
     }
-    return run->generation != store->generation || hr_store_reload_credentials(store);
+    return run->generation != hr_store_generation(store) || hr_store_reload_credentials(store);
 }
 
 static bool move_region(struct hr_call_run *run)
@@ -274,7 +294,7 @@ static void remember_refusal(struct hr_call_run *run)
 {
     struct hr_store *store = run->store;
 
-    if (!store->proven && run->generation == store->generation) {
+    if (!store->proven && run->generation == hr_store_generation(store)) {
         store->refused_until_ms = hr_clock_ms() + REFUSED_MS;
         (void)snprintf(store->refused_text, sizeof(store->refused_text), "%s", run->judged.text);
     }
@@ -313,7 +333,7 @@ static void decide(struct hr_call_run *run, const struct hr_http_request *reques
     enum hr_action action = run->judged.verdict.action;
 
     if (action == HR_ACTION_NONE) {
-        store->proven = store->proven || run->generation == store->generation;
+        store->proven = store->proven || run->generation == hr_store_generation(store);
         hr_retry_success(&store->state->budget, run->taken);
         finish(run, 0);
     } else if (action == HR_ACTION_RETRY || action == HR_ACTION_THROTTLED ||
@@ -327,22 +347,59 @@ static void decide(struct hr_call_run *run, const struct hr_http_request *reques
     }
 }
 
+/* What its endpoint's width and hedges learn from an answer, or from none in time. Listings take as long as
+ * the store likes. */
+static void learn_pace(struct hr_call_run *run, const struct hr_http_request *request, bool was_hedge)
+{
+    struct hr_endpoint_state *state = run->store->state;
+    bool good = run->judged.verdict.action == HR_ACTION_NONE;
+    int64_t now_us = hr_clock_us();
+
+    if (run->judged.verdict.action == HR_ACTION_THROTTLED) {
+        hr_width_throttled(&state->width, run->sent_us, now_us);
+    } else if (run->call->kind == HR_CALL_GET && (good || request->error == -ETIMEDOUT)) {
+        uint64_t waited_us = good ? request->answer_us : request->total_us;
+        hr_width_answered(&state->width, run->sent_us, waited_us, now_us);
+    }
+    if (run->call->kind == HR_CALL_GET && good) {
+        /* Where the hedge won, the first one would have taken longer still. */
+        hr_hedging_answered(&state->hedging, run->call->body.len,
+                            was_hedge ? (uint64_t)(now_us - run->sent_us) : request->first_byte_us);
+    }
+}
+
+static bool is_passing(enum hr_action action)
+{
+    return action == HR_ACTION_RETRY || action == HR_ACTION_THROTTLED || action == HR_ACTION_FEW;
+}
+
 static void on_answer(struct hr_http_request *request)
 {
     struct hr_call_run *run = request->owner;
     struct hr_store *store = run->store;
+    bool was_hedge = hr_run_take_back(run, request);
 
-    run->request = NULL;
-    store->stores->stats.in_flight--;
     if (run->cancelled || request->error == -ECANCELED) {
+        if (run->request == NULL) { /* else the other one ends the call */
+            finish(run, -ECANCELED);
+        }
         hr_http_request_free(request);
-        finish(run, -ECANCELED);
         return;
     }
+    hr_loop_disarm(store->stores->loop, &run->timer);
     if (request->error == 0) {
         hr_store_learn_server(store, hr_http_answer(request, "server"));
     }
     hr_judge(run->call, request, store->quirk, &run->judged);
+    learn_pace(run, request, was_hedge);
+    if (run->request != NULL && is_passing(run->judged.verdict.action)) {
+        store->stores->stats.throttled += run->judged.verdict.action == HR_ACTION_THROTTLED;
+        hr_http_request_free(request);
+        return; /* the other one may still bring it */
+    }
+    if (run->request != NULL) {
+        hr_run_drop_rival(run, was_hedge && run->judged.verdict.action == HR_ACTION_NONE);
+    }
     decide(run, request);
     hr_http_request_free(request);
 }
@@ -386,7 +443,7 @@ int hr_call_start(struct hr_call *call)
         run->ending = -EACCES;
         r = hr_loop_arm(stores->loop, &run->timer, 0);
     } else {
-        r = send_request(run);
+        r = send_or_wait(run);
     }
     if (r < 0) {
         free(run);
@@ -412,6 +469,9 @@ void hr_call_cancel(struct hr_call *call)
     run->cancelled = true;
     if (run->request != NULL) {
         hr_http_cancel(run->store->stores->http, run->request);
+        if (run->hedge != NULL) {
+            hr_http_cancel(run->store->stores->http, run->hedge);
+        }
     } else {
         end_soon(run, -ECANCELED);
     }

@@ -81,7 +81,9 @@ static void put(char *line, size_t size, const char *format, ...)
 void hr_call_describe(struct hr_call *call, const struct hr_store *store, const struct hr_judged *judged,
                       int error, unsigned sent)
 {
-    bool unsigned_call = error == -EACCES && strcmp(store->identity, "anonymous") == 0;
+    bool nobody = strcmp(store->identity, "anonymous") == 0 ||
+                  (sent > 0 && hr_store_credentials(store)->access_key_id == NULL);
+    bool unsigned_call = error == -EACCES && nobody;
     const char *hint = unsigned_call ? "no credentials were found" : judged->verdict.hint;
     size_t size = sizeof(call->message);
     char key[72];

@@ -4,18 +4,23 @@
 #define HR_STORE_INTERNAL_H
 
 #include "fetch/auth/chain.h"
+#include "fetch/auth/keeper.h"
 #include "fetch/auth/sigv4.h"
 #include "fetch/store/endpoint.h"
+#include "fetch/store/hedge.h"
 #include "fetch/store/judge.h"
 #include "fetch/store/quirks.h"
 #include "fetch/store/retry.h"
 #include "fetch/store/store.h"
+#include "fetch/store/width.h"
 
 /* What all stores of one endpoint share. */
 struct hr_endpoint_state {
     struct hr_endpoint_state *next;
     unsigned refs;
     struct hr_retry_budget budget;
+    struct hr_width width;
+    struct hr_hedging hedging;
     char name[HR_ENDPOINT_BYTES];
 };
 
@@ -25,7 +30,9 @@ struct hr_stores {
     unsigned refs; /* the owner's, and one of each store */
     struct hr_loop *loop;
     struct hr_http *http; /* NULL once the owner freed the family */
-    unsigned timeout_ms;
+    unsigned timeout_ms, connections;
+    bool hedges;
+    struct hr_keepers *keepers; /* NULL once the owner freed the family */
     struct hr_store_stats stats;
     struct hr_endpoint_state *endpoints;
     struct hr_call_run *running;
@@ -47,8 +54,9 @@ struct hr_store {
     struct hr_endpoint_state *state;
 
     struct hr_chain *chain;
+    struct hr_keeper *keeper; /* NULL: the chain has the credentials */
     struct hr_sigv4_signer *signer;
-    unsigned generation;      /* counts changes of credentials */
+    unsigned generation;      /* counts changes of chain or keeper */
     bool proven;              /* these credentials have been accepted once */
     int64_t reloaded_ms;      /* monotonic time of the last look at the sources */
     int64_t skew_ms;          /* server's clock minus ours */
@@ -64,9 +72,11 @@ void hr_calls_abort(struct hr_stores *stores);
 void hr_call_describe(struct hr_call *call, const struct hr_store *store, const struct hr_judged *judged,
                       int error, unsigned sent);
 
-/* s3.c. True when something changed, so that signing again makes sense. */
+/* s3.c. True when something changed, or is asked for anew, so that signing again makes sense. */
 bool hr_store_learn_region(struct hr_store *store, const char *region);
 bool hr_store_reload_credentials(struct hr_store *store);
+const struct hr_credentials *hr_store_credentials(const struct hr_store *store);
+unsigned hr_store_generation(const struct hr_store *store); /* counts changes of credentials */
 void hr_store_learn_server(struct hr_store *store, const char *server_header);
 
 /* s3_request.c: url, headers and signature of the call's next request. redirect: absolute URL, or NULL.

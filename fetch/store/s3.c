@@ -168,6 +168,7 @@ static int take_state(struct hr_store *store, char ret_message[256])
     made->refs = 1;
     memcpy(made->name, store->endpoint_text, sizeof(made->name));
     hr_retry_budget_init(&made->budget);
+    hr_width_init(&made->width, stores->connections);
     made->next = stores->endpoints;
     stores->endpoints = made;
     store->state = made;
@@ -187,6 +188,25 @@ static void drop_state(struct hr_store *store)
     }
     *link = state->next;
     free(state);
+}
+
+/* Where the chain only knows the way, one keeper goes it for all stores of that way. */
+static int take_keeper(struct hr_store *store, struct hr_chain *chain, char ret_message[256])
+{
+    struct hr_keeper *keeper = NULL;
+
+    if (hr_chain_way(chain) == NULL) {
+        return 0;
+    }
+    if (store->stores->keepers == NULL) {
+        return say(ret_message, -ECANCELED, "stopping");
+    }
+    if (hr_keeper_get(store->stores->keepers, chain, &keeper) < 0) {
+        return say(ret_message, -ENOMEM, "out of memory");
+    }
+    hr_keeper_unref(store->keeper);
+    store->keeper = keeper;
+    return 0;
 }
 
 int hr_store_new(struct hr_stores *stores, const struct hr_store_options *options, char ret_message[256],
@@ -220,6 +240,9 @@ int hr_store_new(struct hr_stores *stores, const struct hr_store_options *option
         r = take_state(store, ret_message);
     }
     if (r == 0) {
+        r = take_keeper(store, store->chain, ret_message);
+    }
+    if (r == 0) {
         store->identity = hr_chain_identity(store->chain);
         r = store->identity != NULL ? hr_sigv4_signer_new(&store->signer) : -ENOMEM;
         if (r < 0) {
@@ -245,6 +268,7 @@ void hr_store_unref(struct hr_store *store)
         return;
     }
     drop_state(store);
+    hr_keeper_unref(store->keeper);
     hr_chain_free(store->chain);
     hr_sigv4_signer_free(store->signer);
     free(store->bucket);
@@ -252,6 +276,11 @@ void hr_store_unref(struct hr_store *store)
     free(store->ca_bundle);
     hr_stores_unref(store->stores);
     free(store);
+}
+
+const struct hr_width *hr_store_width(const struct hr_store *store)
+{
+    return &store->state->width;
 }
 
 const char *hr_store_endpoint(const struct hr_store *store)
@@ -267,6 +296,16 @@ const char *hr_store_bucket(const struct hr_store *store)
 const char *hr_store_identity(const struct hr_store *store)
 {
     return store->identity;
+}
+
+const struct hr_credentials *hr_store_credentials(const struct hr_store *store)
+{
+    return store->keeper != NULL ? hr_keeper_credentials(store->keeper) : hr_chain_credentials(store->chain);
+}
+
+unsigned hr_store_generation(const struct hr_store *store)
+{
+    return store->generation + (store->keeper != NULL ? hr_keeper_generation(store->keeper) : 0);
 }
 
 static void credentials_changed(struct hr_store *store)
@@ -289,9 +328,14 @@ void hr_store_refresh(struct hr_store *store, hr_env_fn env, void *env_owner)
     hr_cleanup_free char *identity = hr_chain_identity(chain);
     bool same_one = identity != NULL && strcmp(identity, store->identity) == 0;
     /* The secret of a long-lived key never changes: one that has worked is right and another one is not. */
-    bool right_already = store->proven && held->session_token == NULL && fresh->session_token == NULL;
+    bool right_already =
+        store->keeper == NULL && store->proven && held->session_token == NULL && fresh->session_token == NULL;
 
-    if (!same_one || right_already || hr_credentials_equal(fresh, held)) {
+    /* The same way is known already; another one to the same identity brings a newer token. */
+    bool same_way =
+        store->keeper != NULL ? hr_chain_same(chain, store->chain) : hr_credentials_equal(fresh, held);
+
+    if (!same_one || right_already || same_way || take_keeper(store, chain, message) < 0) {
         hr_chain_free(chain);
         return;
     }
@@ -317,6 +361,9 @@ bool hr_store_reload_credentials(struct hr_store *store)
     int64_t now_ms = hr_clock_ms();
     char message[256];
 
+    if (store->keeper != NULL) {
+        return hr_keeper_refused(store->keeper);
+    }
     if (store->reloaded_ms != 0 && now_ms - store->reloaded_ms < RELOAD_EVERY_MS) {
         return false;
     }

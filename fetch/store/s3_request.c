@@ -147,7 +147,7 @@ static int sign(struct hr_store *store, const struct hr_credentials *credentials
 
 static int add_authorization(struct hr_store *store, struct hr_http_request *request)
 {
-    const struct hr_credentials *credentials = hr_chain_credentials(store->chain);
+    const struct hr_credentials *credentials = hr_store_credentials(store);
     bool https = strncmp(request->url, "https://", 8) == 0;
     const char *payload_hash = https ? HR_SIGV4_UNSIGNED : HR_SIGV4_EMPTY_HASH;
     char date[HR_SIGV4_DATE_BYTES];

@@ -21,7 +21,9 @@ struct hr_stores; /* the family: http transport, loop, retry budgets, counters *
 struct hr_stores_options {
     struct hr_loop *loop;
     struct hr_http *http;
-    unsigned timeout_ms; /* budget of one call over all its retries (setting timeout_s) */
+    unsigned timeout_ms;  /* budget of one call over all its retries (setting timeout_s) */
+    bool hedges;          /* second requests for slow answers (hedge.h) */
+    unsigned connections; /* no endpoint's width (width.h) grows beyond it; 0: no such limit */
 };
 int hr_stores_new(const struct hr_stores_options *options, struct hr_stores **ret);
 /* Calls that wait come back with -ECANCELED before this returns. No request may be in flight any more: free
@@ -123,8 +125,22 @@ void hr_call_cancel(
 
 struct hr_store_stats {
     uint64_t requests_get, requests_list, requests_head, retries, throttled, errors, bytes_fetched;
+    uint64_t hedges, hedges_won; /* second requests, among the GETs; those that answered first */
     unsigned in_flight, in_flight_max;
 };
 void hr_stores_stats(const struct hr_stores *stores, struct hr_store_stats *ret);
+
+/* How many calls its endpoint should get at a time: asked before calls are started, shared by all stores of
+ * the endpoint, valid as long as one of them. */
+struct hr_width;
+const struct hr_width *hr_store_width(const struct hr_store *store);
+
+struct hr_endpoint_stats {
+    const char *endpoint; /* valid until a store ends */
+    unsigned width, calls;
+    uint64_t grown, cuts, throttled, hedges, hedges_won;
+};
+/* The n-th endpoint; false: there are fewer. */
+bool hr_stores_endpoint(const struct hr_stores *stores, unsigned n, struct hr_endpoint_stats *ret);
 
 #endif

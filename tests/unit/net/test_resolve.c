@@ -43,7 +43,7 @@ static int pick(struct hr_resolver *resolver, struct waiter *waiter, const char 
         (void)pthread_mutex_lock(&waiter->lock);
         unsigned seen = waiter->answers;
         (void)pthread_mutex_unlock(&waiter->lock);
-        r = hr_resolve_pick(resolver, host, HR_PICK_ANY, ret, &why);
+        r = hr_resolve_pick(resolver, host, HR_PICK_ANY, NULL, ret, &why);
         if (r != -EINPROGRESS) {
             break;
         }
@@ -88,6 +88,40 @@ static void least_in_flight_first_when_equal(void **state)
     hr_resolver_free(NULL);
 }
 
+/* A second request for the same thing: whatever is in flight, on another address when there is one. */
+static void another_address_than_that(void **state)
+{
+    (void)state;
+    struct waiter waiter = WAITER_INIT;
+    struct hr_resolver *resolver;
+    struct hr_address *first, *second, *third;
+    const char *why = NULL;
+    assert_int_equal(hr_resolver_new(on_answer, &waiter, &resolver), 0);
+    assert_int_equal(pick(resolver, &waiter, "many.test", &second), 0);
+    hr_address_release(resolver, second, HR_ADDRESS_CONNECTED);
+    for (int i = 0; i < 2; i++) { /* the first has the least in flight again */
+        assert_int_equal(hr_resolve_pick(resolver, "many.test", HR_PICK_ANY, NULL, &first, &why), 0);
+        assert_string_equal(hr_address_text(first), "127.0.0.1");
+        hr_address_release(resolver, first, HR_ADDRESS_CONNECTED);
+    }
+    assert_int_equal(hr_resolve_pick(resolver, "many.test", HR_PICK_ANY, first, &second, &why), 0);
+    assert_string_equal(hr_address_text(second), "127.0.0.2");
+    assert_int_equal(hr_resolve_pick(resolver, "many.test", HR_PICK_ANY, first, &third, &why), 0);
+    assert_string_equal(hr_address_text(third), "127.0.0.3");
+    hr_address_release(resolver, third, HR_ADDRESS_NOT_CONNECTED);
+    hr_address_release(resolver, second, HR_ADDRESS_NOT_CONNECTED);
+    /* The others do not connect: better that one than none. */
+    assert_int_equal(hr_resolve_pick(resolver, "many.test", HR_PICK_ANY, first, &second, &why), 0);
+    assert_string_equal(hr_address_text(second), "127.0.0.1");
+    hr_address_release(resolver, second, HR_ADDRESS_CONNECTED);
+    assert_int_equal(pick(resolver, &waiter, "one.test", &first), 0);
+    assert_int_equal(hr_resolve_pick(resolver, "one.test", HR_PICK_ANY, first, &second, &why), 0);
+    assert_ptr_equal(first, second);
+    hr_address_release(resolver, first, HR_ADDRESS_CONNECTED);
+    hr_address_release(resolver, second, HR_ADDRESS_CONNECTED);
+    hr_resolver_free(resolver);
+}
+
 static void unhealthy_is_avoided_but_never_all(void **state)
 {
     (void)state;
@@ -103,11 +137,12 @@ static void unhealthy_is_avoided_but_never_all(void **state)
         hr_address_release(resolver, address, HR_ADDRESS_NOT_CONNECTED);
         (void)usleep(2000); /* the times until which they are avoided differ */
     }
-    assert_int_equal(hr_resolve_pick(resolver, "many.test", HR_PICK_HEALTHY, &address, &why), -EHOSTUNREACH);
+    assert_int_equal(hr_resolve_pick(resolver, "many.test", HR_PICK_HEALTHY, NULL, &address, &why),
+                     -EHOSTUNREACH);
     assert_int_equal(pick(resolver, &waiter, "many.test", &address), 0);
     assert_string_equal(hr_address_text(address), "127.0.0.1"); /* the one whose time is up first */
     hr_address_release(resolver, address, HR_ADDRESS_CONNECTED);
-    assert_int_equal(hr_resolve_pick(resolver, "many.test", HR_PICK_HEALTHY, &address, &why), 0);
+    assert_int_equal(hr_resolve_pick(resolver, "many.test", HR_PICK_HEALTHY, NULL, &address, &why), 0);
     assert_string_equal(hr_address_text(address), "127.0.0.1");
     hr_address_release(resolver, address, HR_ADDRESS_CONNECTED);
     hr_resolver_free(resolver);
@@ -130,7 +165,7 @@ static void failures_are_kept_a_second(void **state)
     assert_int_equal(pick(resolver, &waiter, "none.test", &address), -EHOSTUNREACH);
     assert_int_equal(atomic_load(&lookups) - before, 2 * once);
     const char *why = NULL;
-    assert_int_equal(hr_resolve_pick(resolver, "", HR_PICK_ANY, &address, &why), -EHOSTUNREACH);
+    assert_int_equal(hr_resolve_pick(resolver, "", HR_PICK_ANY, NULL, &address, &why), -EHOSTUNREACH);
     hr_resolver_free(resolver);
 }
 
@@ -166,7 +201,7 @@ static void free_does_not_wait_for_a_lookup(void **state)
     struct hr_address *address;
     const char *why;
     assert_int_equal(hr_resolver_new(on_answer, &waiter, &resolver), 0);
-    assert_int_equal(hr_resolve_pick(resolver, "late.test", HR_PICK_ANY, &address, &why), -EINPROGRESS);
+    assert_int_equal(hr_resolve_pick(resolver, "late.test", HR_PICK_ANY, NULL, &address, &why), -EINPROGRESS);
     (void)usleep(50000);
     int64_t before_ms = hr_clock_ms();
     hr_resolver_free(resolver);
@@ -179,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(least_in_flight_first_when_equal),
+        cmocka_unit_test(another_address_than_that),
         cmocka_unit_test(unhealthy_is_avoided_but_never_all),
         cmocka_unit_test(failures_are_kept_a_second),
         cmocka_unit_test(hosts_are_bounded),

@@ -90,7 +90,10 @@ static void script_serve(struct script *script, int fd)
         }
         used += (size_t)got;
         log[used] = '\0';
-        if (strstr(log, "\r\n\r\n") != NULL) {
+        const char *end = strstr(log, "\r\n\r\n");
+        const char *length = strcasestr(log, "\r\nContent-Length: ");
+        if (end != NULL && (length == NULL || length > end ||
+                            used >= (size_t)(end + 4 - log) + strtoul(length + 18, NULL, 10))) {
             break;
         }
     }

@@ -48,7 +48,7 @@ static void open_stores(unsigned timeout_ms)
     struct hr_http_options http_options = {.threads = 1, .max_connections = 16, .user_agent = "test"};
     assert_int_equal(hr_loop_new(&loop), 0);
     assert_int_equal(hr_http_new(&http_options, loop, &http), 0);
-    struct hr_stores_options options = {loop, http, timeout_ms};
+    struct hr_stores_options options = {.loop = loop, .http = http, .timeout_ms = timeout_ms};
     assert_int_equal(hr_stores_new(&options, &stores), 0);
 }
 

@@ -142,7 +142,7 @@ static struct hr_stores *stores;
 static int set_up(void **state)
 {
     (void)state;
-    struct hr_stores_options options = {NULL, NULL, 1000};
+    struct hr_stores_options options = {.timeout_ms = 1000};
     FILE *file;
     (void)snprintf(config_path, sizeof(config_path), "/tmp/headrace-s3-%d", (int)getpid());
     file = fopen(config_path, "w");
