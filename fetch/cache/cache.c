@@ -82,6 +82,7 @@ static void cache_free(struct hr_cache *cache)
     hr_journal_close(cache->journal);
     hr_residents_close(cache->residents);
     hr_segments_release(&cache->segments);
+    hr_policy_release(&cache->policy);
     HASH_ITER(by_id, cache->by_id, object, next)
     {
         hr_table_remove(cache, object);
@@ -116,7 +117,7 @@ static int copy_options(struct hr_cache *cache, const struct hr_cache_options *o
         cache->options.faces_max = HR_FACES_MAX;
     }
     hr_policy_init(&cache->policy);
-    hr_policy_init(&cache->bare);
+    hr_policy_list_init(&cache->bare);
     return 0;
 }
 
@@ -211,9 +212,18 @@ void hr_cache_touch(struct hr_cache *cache, uint64_t file_id)
         return;
     }
     if (object->cached.kind != HR_CACHED_FACE) {
-        hr_policy_touch(&cache->policy, &object->policy);
+        hr_policy_used(&cache->policy, &object->policy);
     } else if (!object->face.holds) {
-        hr_policy_touch(&cache->bare, &object->policy);
+        hr_policy_list_remove(&object->policy);
+        hr_policy_list_add(&cache->bare, &object->policy);
+    }
+}
+
+void hr_cache_announced(struct hr_cache *cache, uint64_t file_id)
+{
+    struct hr_object *object = hr_table_by_id(cache, file_id);
+    if (object && object->cached.kind != HR_CACHED_FACE) {
+        hr_policy_announced(&cache->policy, &object->policy);
     }
 }
 
@@ -221,7 +231,11 @@ void hr_cache_stats(const struct hr_cache *cache, struct hr_cache_stats *ret)
 {
     const struct hr_budget *budget = &cache->budget;
     int64_t free_bytes = budget->free_bytes + (int64_t)(budget->reserved_bytes - budget->landed_bytes);
+    uint64_t used = budget->used_bytes + budget->reserved_bytes;
+    int64_t spare = budget->free_bytes - (int64_t)budget->floor_bytes;
+    uint64_t most = used + (spare > 0 ? (uint64_t)spare : 0);
     *ret = (struct hr_cache_stats){
+        .room_bytes = most < budget->limit_bytes ? most : budget->limit_bytes,
         .bytes = budget->used_bytes + budget->reserved_bytes,
         .faces = cache->face_count,
         .segments = cache->segments.count,
@@ -235,5 +249,9 @@ void hr_cache_stats(const struct hr_cache *cache, struct hr_cache_stats *ret)
         .writes_in_flight = cache->put_count,
         .residents_gen = hr_residents_gen(cache->residents),
         .cache_dev = cache->dev,
+        .keeps_set = cache->policy.keep,
+        .kept_bytes = hr_policy_kept_bytes(&cache->policy),
+        .uses = cache->policy.uses,
+        .use_hits = cache->policy.hits,
     };
 }

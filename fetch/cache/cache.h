@@ -105,6 +105,7 @@ void hr_cache_each(struct hr_cache *cache, const struct hr_source_id *source,
                    void (*fn)(void *owner, const struct hr_cached *cached), void *owner_pointer);
 void hr_cache_touch(struct hr_cache *cache, uint64_t file_id); /* used now: for the replacement policy, and
                                                                   for the age of faces without segments */
+void hr_cache_announced(struct hr_cache *cache, uint64_t file_id); /* somebody will use it soon */
 
 /* What a finished download must prove before it gets its name. */
 struct hr_verify {
@@ -133,6 +134,7 @@ struct hr_put_options {
     /* SEGMENT: a living face's of the same source, key and ETag; offset in the object. Offset and end are
      * multiples of 4096, but for an end that is the object's. Parts count from 0 at `offset`. */
     uint64_t face_id, offset;
+    bool guess; /* nobody asked for it, nor said that he will use it */
     /* Once, on the loop, after hr_put_finish; the put is gone when it returns. error 0: cached is there, its
      * file has its name, residents has its record (of a segment: none). Of a FACE that was there already, and
      * of a SEGMENT that lies inside one that was there already (or is the same), cached is that one and the
@@ -188,9 +190,14 @@ struct hr_cache_stats {
      * to make room. adopted: of all kinds */
     uint64_t faces, segments;
     uint64_t bytes, objects, budget_bytes, free_bytes, evictions, evicted_bytes, verify_failures, adopted;
+    uint64_t room_bytes;       /* that it may hold now: its budget, or what the file system has for it */
     uint64_t writes_in_flight; /* puts begun and not done */
     uint32_t residents_gen;
     uint64_t cache_dev;
+    /* How room is made (policy.h), and for which bytes. uses: hr_cache_touch; use_hits: but for the first of
+     * each object since it came. */
+    bool keeps_set;
+    uint64_t kept_bytes, uses, use_hits;
 };
 void hr_cache_stats(const struct hr_cache *cache, struct hr_cache_stats *ret);
 

@@ -36,7 +36,7 @@ static int enter_tables(struct hr_cache *cache, struct hr_object *object)
         hr_table_remove(cache, object);
         return r;
     }
-    hr_face_hold(cache, face);
+    hr_face_hold(face);
     return 0;
 }
 
@@ -64,6 +64,14 @@ static void make_known(struct hr_cache *cache, const struct hr_object *object)
     hr_residents_put(cache->residents, &fields);
 }
 
+static enum hr_policy_why why_of(const struct hr_object *object)
+{
+    if (object->cache->adopting) {
+        return HR_POLICY_EARLIER;
+    }
+    return object->guess ? HR_POLICY_GUESS : HR_POLICY_ASKED;
+}
+
 int hr_cache_admit(struct hr_cache *cache, struct hr_object *object, struct hr_object **ret_stays)
 {
     struct hr_object *stays = NULL;
@@ -79,7 +87,12 @@ int hr_cache_admit(struct hr_cache *cache, struct hr_object *object, struct hr_o
         return 0;
     }
     bool face = object->cached.kind == HR_CACHED_FACE;
-    hr_policy_admit(face ? &cache->bare : &cache->policy, &object->policy);
+    if (face) {
+        hr_policy_list_add(&cache->bare, &object->policy);
+    } else {
+        hr_policy_admit(&cache->policy, &object->policy, hr_object_policy_id(object),
+                        hr_object_charge(object), why_of(object));
+    }
     if (object->cached.kind != HR_CACHED_SEGMENT) {
         make_known(cache, object);
     }
@@ -103,7 +116,7 @@ void hr_cache_take_out(struct hr_cache *cache, struct hr_object *object)
     } else {
         cache->face_count--;
         if (!object->face.holds) {
-            hr_policy_forget(&cache->bare, &object->policy);
+            hr_policy_list_remove(&object->policy);
         }
     }
     if (object->cached.kind != HR_CACHED_SEGMENT) {
@@ -194,6 +207,10 @@ int hr_cache_make_room(struct hr_cache *cache, uint64_t bytes)
         return -ENOSPC; /* nothing is given up for what cannot fit */
     }
     uint64_t lacks = hr_budget_lacks(budget, bytes);
+    uint64_t wanted = budget->used_bytes + budget->reserved_bytes + bytes;
+    if (lacks && lacks < wanted) {
+        hr_policy_full(&cache->policy, wanted - lacks);
+    }
     uint64_t given = lacks ? hr_cache_give_up(cache, lacks, &list) : 0;
     while (list) {
         struct hr_object *object = list;

@@ -11,10 +11,10 @@ struct hr_object *hr_face_by_id(struct hr_cache *cache, uint64_t face_id)
     return object && object->cached.kind == HR_CACHED_FACE ? object : NULL;
 }
 
-void hr_face_hold(struct hr_cache *cache, struct hr_object *face)
+void hr_face_hold(struct hr_object *face)
 {
     if (!face->face.holds++) {
-        hr_policy_forget(&cache->bare, &face->policy);
+        hr_policy_list_remove(&face->policy);
     }
 }
 
@@ -22,7 +22,7 @@ void hr_face_release(struct hr_cache *cache, uint64_t face_id)
 {
     struct hr_object *face = hr_face_by_id(cache, face_id);
     if (face && !--face->face.holds) {
-        hr_policy_admit(&cache->bare, &face->policy);
+        hr_policy_list_add(&cache->bare, &face->policy);
     }
 }
 
@@ -92,7 +92,7 @@ int hr_segment_settle(struct hr_cache *cache, struct hr_object *object, struct h
 void hr_faces_trim(struct hr_cache *cache, const struct hr_object *newest)
 {
     while (cache->face_count > cache->options.faces_max) {
-        struct hr_policy_node *node = hr_policy_victim(&cache->bare);
+        struct hr_policy_node *node = hr_policy_list_oldest(&cache->bare);
         if (!node || (newest && node == &newest->policy)) {
             return;
         }

@@ -48,6 +48,7 @@ struct hr_object {
     uint32_t epoch;  /* hr_journal: when its record was made */
     bool other_boot; /* adoption: recorded before the kernel started */
     bool seen;       /* adoption: its file is there and right */
+    bool guess;      /* nobody asked for it */
     uint16_t etag_len;
     uint32_t identity_len;
     struct hr_policy_node policy;
@@ -69,7 +70,7 @@ struct hr_cache {
     struct hr_object *by_id;
     struct hr_segments segments;
     uint64_t face_count;
-    struct hr_policy bare; /* faces without segments, to be given up when there are too many faces */
+    struct hr_policy_list bare; /* faces without segments, to be given up when there are too many faces */
     struct hr_policy policy;
     struct hr_budget budget;
     struct hr_journal *journal;
@@ -121,6 +122,8 @@ struct hr_object *hr_table_find(struct hr_cache *cache, enum hr_cached_kind kind
                                 const struct hr_source_id *source, const char *key, size_t key_len,
                                 const char *etag, size_t etag_len);
 struct hr_object *hr_table_by_id(struct hr_cache *cache, uint64_t file_id);
+/* Of what it holds: the same when that comes again in this life. */
+uint32_t hr_object_policy_id(const struct hr_object *object);
 
 /* folders.c: paths and folders below cache_dir. Any thread. */
 /* spool/FOLDER/ID. A folder serves a few hundred ids and is then left for another: ext4 puts a file near its
@@ -150,7 +153,7 @@ int hr_cache_adopt(struct hr_cache *cache);
 /* faces.c: what is special about faces and segments. */
 struct hr_object *hr_face_by_id(struct hr_cache *cache, uint64_t face_id); /* NULL: not there, or no face */
 /* While a face is held, by its segments and by puts of them, it is not given up for its age. */
-void hr_face_hold(struct hr_cache *cache, struct hr_object *face);
+void hr_face_hold(struct hr_object *face);
 void hr_face_release(struct hr_cache *cache, uint64_t face_id);             /* it may have left meanwhile */
 bool hr_same_version(const struct hr_cached *a, const struct hr_cached *b); /* source, key, ETag */
 /* May a segment of this kind of range and version be put? 0, -EINVAL, -ESTALE. */

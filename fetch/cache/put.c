@@ -187,6 +187,7 @@ static struct hr_object *object_of(struct hr_cache *cache, const struct hr_put_o
     if (object) {
         object->cached.size = options->size;
         object->cached.mtime_ns = options->mtime_ns;
+        object->guess = options->guess;
         object->salt = options->object_dev_salt;
         object->dev = options->object_dev;
     }
@@ -214,7 +215,7 @@ static int prepare(struct hr_cache *cache, struct hr_put *put, const struct hr_p
     }
     if (!r && face) {
         put->face_id = object->cached.face_id;
-        hr_face_hold(cache, face);
+        hr_face_hold(face);
     }
     return r;
 }

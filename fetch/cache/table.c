@@ -65,6 +65,13 @@ struct hr_object *hr_object_new(struct hr_cache *cache, enum hr_cached_kind kind
     return object;
 }
 
+uint32_t hr_object_policy_id(const struct hr_object *object)
+{
+    unsigned hash = hash_bytes(object->cache->seed, object->identity, object->identity_len);
+    uint64_t part = object->cached.kind == HR_CACHED_SEGMENT ? object->cached.offset + 1 : 0;
+    return (uint32_t)hr_mix64(hash ^ hr_mix64(part));
+}
+
 int hr_table_add(struct hr_cache *cache, struct hr_object *object)
 {
     bool named = object->cached.kind != HR_CACHED_SEGMENT;

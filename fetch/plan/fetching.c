@@ -67,6 +67,7 @@ void hr_fetch_again(struct hr_want *want)
 int hr_fetch_begin_put(struct hr_want *want)
 {
     bool segment = want->kind == HR_WANT_SEGMENT || want->kind == HR_WANT_FIRST;
+    hr_tree_drain_all(want->plan); /* what was opened lately may go for it, what was not may not */
     struct hr_put_options options = {
         .source = want->tree->source,
         .object_dev_salt = want->tree->shared->salt,
@@ -79,10 +80,15 @@ int hr_fetch_begin_put(struct hr_want *want)
         .kind = segment ? HR_CACHED_SEGMENT : HR_CACHED_WHOLE,
         .face_id = segment ? want->face_id : 0,
         .offset = segment ? want->first : 0,
+        .guess = want->reason == HR_REASON_SWEEP || want->reason == HR_REASON_HINT,
         .done = hr_outcome_put_done,
         .owner = want,
     };
-    return hr_put_begin(want->plan->cache, &options, &want->put);
+    int error = hr_put_begin(want->plan->cache, &options, &want->put);
+    if (error == 0) {
+        hr_lane_placed(want);
+    }
+    return error;
 }
 
 static void body_written(void *owner, uint64_t bytes)
@@ -237,9 +243,13 @@ static int copy_parts(struct hr_want *want)
             hr_want_leave_queue(want); /* until one is done */
             return 0;
         }
+        const struct hr_cached *from = hr_cache_segment(want->plan->cache, want->face_id, want->next_offset);
         int error = hr_put_copy(want->put, want->next_offset, bytes, want->face_id, copied, want);
         if (error < 0) {
             return error == -ENOENT ? 1 : error;
+        }
+        if (from) {
+            hr_tree_file_used(want->plan, from->file_id);
         }
         want->next_offset += bytes;
         want->calls++;

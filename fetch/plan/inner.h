@@ -7,6 +7,7 @@
 
 #include "fetch/base/log.h"
 #include "fetch/list/lister.h"
+#include "fetch/plan/brought.h"
 #include "fetch/plan/plan.h"
 
 #define HR_PART_BYTES                                                                                        \
@@ -37,7 +38,8 @@ struct hr_overlay {
     char path[];
 };
 
-/* Bits of hr_plan_tree.marks: brought unasked; opened since; a loader said that it will open it. */
+/* Bits of hr_plan_tree.marks: brought unasked and not opened since; ever opened; a loader said that it will
+ * open it. */
 enum { HR_ENTRY_SWEPT = 1, HR_ENTRY_USED = 2, HR_ENTRY_ANNOUNCED = 4 };
 
 struct hr_plan_tree {
@@ -100,8 +102,11 @@ enum hr_want_kind {
 struct hr_want {
     UT_hash_handle hh; /* in hr_plan.wants by id: tree->asking, then the key; of SEGMENT and WHOLE: the face,
                           the cell */
-    struct hr_want *cell_next;   /* SEGMENT: more of the same cell, which share the place in the table */
-    struct hr_want *prev, *next; /* in its queue while QUEUED */
+    struct hr_want *cell_next; /* SEGMENT: more of the same cell, which share the place in the table */
+    struct hr_lane *lane;
+    struct hr_want *prev, *next; /* in its lane's queue while QUEUED */
+    struct hr_want *placed_prev, *placed_next;
+    bool placed; /* in hr_plan.placed */
     struct hr_plan *plan;
     struct hr_plan_tree *tree; /* whose store fetches it */
     enum hr_want_kind kind;
@@ -143,8 +148,17 @@ struct hr_md5_off { /* a bucket whose ETags are no MD5 after all */
     struct hr_source_id source;
 };
 
+struct hr_lane { /* of one endpoint */
+    struct hr_lane *prev, *next;
+    const struct hr_width *width; /* what tells it from others, as well */
+    struct hr_want *queue[HR_REASON_COUNT];
+};
+
 struct hr_making; /* a face on its way */
 struct hr_readers;
+struct hr_warm;
+struct hr_recording;
+struct hr_replay;
 
 struct hr_plan {
     struct hr_plan_options options;
@@ -154,13 +168,24 @@ struct hr_plan {
     struct hr_plan_tree *trees[HR_TREES_MAX];
     uint32_t tree_count;
     uint32_t sweep_turn;
-    struct hr_want *wants; /* hash */
-    struct hr_want *queue[HR_REASON_COUNT];
+    struct hr_want *wants;  /* hash */
+    struct hr_lane *lanes;  /* list; whose turn it is comes first */
+    struct hr_want *placed; /* queued wants that have their place in the cache */
     struct hr_md5_off *md5_off;
     struct hr_guide *guides;   /* hash: what each job's loaders announced */
+    struct hr_knowns *knowns;  /* epochs whose order is known, and the search; NULL until a loader needs it */
     struct hr_making *makings; /* hash */
     struct hr_readers *readers;
+    struct hr_recording *recordings;
+    struct hr_replay *replays;
+    struct { /* warm.h */
+        struct hr_warm *list;
+        uint32_t last_id;
+        struct hr_timer timer;
+    } warms;
+    struct hr_brought brought; /* unasked, not used yet */
     struct hr_plan_stats stats;
+    uint64_t hits_seen; /* stats.hits at the last heartbeat */
     bool pumping, ending;
 };
 
@@ -176,6 +201,8 @@ void hr_tree_fail_entry(struct hr_plan_tree *tree, uint32_t entry, int error);
 /* The file that the word promises is not there and the cache knows nothing of it. */
 void hr_tree_forget(struct hr_plan_tree *tree, uint32_t entry, uint64_t file_id);
 bool hr_tree_entry_of(struct hr_plan_tree *tree, const char *key, uint32_t key_len, uint32_t *ret_entry);
+/* A program uses a file of the cache. */
+void hr_tree_file_used(struct hr_plan *plan, uint64_t file_id);
 /* The full key of a path. Its length. */
 uint32_t hr_tree_key(const struct hr_plan_tree *tree, const char *path, uint32_t path_len,
                      char key[2 * HR_KEY_MAX]);
@@ -183,6 +210,7 @@ bool hr_tree_denied(const struct hr_plan_tree *tree);
 void hr_tree_say(struct hr_plan_tree *tree, int error, const char *message);
 void hr_tree_free(struct hr_plan_tree *tree);
 void hr_tree_drain_uses(struct hr_plan_tree *tree);
+void hr_tree_drain_all(struct hr_plan *plan); /* what clients noted, of all trees */
 
 /* listing.c */
 void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker); /* asker NULL: nobody waits */
@@ -237,6 +265,19 @@ void hr_window_served(struct hr_plan *plan, const struct hr_reader *reader, uint
 /* Cells that may be brought unasked for one reader among those that read now. */
 unsigned hr_window_bound(const struct hr_plan *plan);
 void hr_windows_free(struct hr_plan *plan);
+
+/* lanes.c: queued wants. */
+struct hr_lane *hr_lane_of(struct hr_plan *plan, const struct hr_store *store); /* NULL on ENOMEM */
+void hr_lanes_free(struct hr_plan *plan);
+void hr_lane_append(struct hr_want *want);
+void hr_lane_prepend(struct hr_want *want);
+void hr_lane_remove(struct hr_want *want);
+void hr_lane_placed(struct hr_want *want); /* it has got its place in the cache */
+/* The want whose request may start now, or NULL. */
+struct hr_want *hr_lane_next(struct hr_plan *plan);
+/* The same among those that have their place in the cache: when everybody else waits for room, they must get
+ * on, or the room which they hold is never given back. */
+struct hr_want *hr_lane_next_placed(struct hr_plan *plan);
 
 /* wants.c */
 /* size HR_UNKNOWN_BYTES when not known. The want may be an older one; NULL on ENOMEM. */
@@ -298,6 +339,9 @@ void hr_proof_md5_off(struct hr_plan_tree *tree); /* of its bucket, with one war
 /* sweep.c */
 /* A loader will open this entry: brings it, or keeps it. */
 void hr_sweep_announced(struct hr_plan_tree *tree, uint32_t entry);
+/* It is needed soon, for a reason that looks ahead: keeps it or brings it. False: the bounds leave no room.
+ */
+bool hr_sweep_ahead(struct hr_plan_tree *tree, uint32_t entry, enum hr_reason reason);
 /* The next want of a sweep that may run now, or NULL. */
 struct hr_want *hr_sweep_next(struct hr_plan *plan);
 void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry);

@@ -17,6 +17,7 @@
 #include "config/settings.h"
 #include "fetch/base/clock.h"
 #include "fetch/plan/ranks.h"
+#include "fetch/plan/replay.h"
 
 #define HR_LIST_AGAIN_MS 2000    /* after a failed listing: a loader's retry, not a storm */
 #define HR_DENIED_AGAIN_MS 30000 /* after a refusal: credentials do not heal in seconds */
@@ -56,6 +57,7 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
     }
     if (tree->index.names) {
         hr_tree_drain_uses(tree);
+        hr_replay_relist(tree, index);
         atomic_store_explicit(&tree->states->retired, 1, memory_order_release);
         hr_states_unmap(tree->states, tree->uses);
         hr_index_unmap(&tree->index);
@@ -70,6 +72,7 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
     tree->marks = marks;
     tree->next_gen = gen + 1;
     tree->sweep_cursor = 0;
+    tree->swept_bytes = tree->swept_used_bytes; /* the new marks know of none */
     tree->sweep_done = false;
     tree->listed_ms = hr_clock_ms();
     hr_cache_each(plan->cache, &tree->source, adopt_cached, tree);
@@ -128,6 +131,20 @@ static void listing_failed(struct hr_plan_tree *tree, int error, const char *mes
     hr_waiters_answer(&tree->list_waiters, &answer);
 }
 
+/* How it was listed: what tells a slow listing from a slow store. */
+static void report_listing(const struct hr_plan_tree *tree, const struct hr_lister *lister)
+{
+    struct hr_lister_progress progress;
+    hr_lister_progress(lister, &progress);
+    hr_log(HR_LOG_INFO, "listing ended bucket=%s prefix=%s keys=%llu pages=%llu probes=%llu lanes=%u",
+           hr_store_bucket(tree->store), tree->shared->prefix, (unsigned long long)progress.keys,
+           (unsigned long long)progress.pages, (unsigned long long)progress.probes, progress.lanes_max);
+    if (hr_lister_note(lister)[0]) {
+        hr_log(HR_LOG_WARNING, "listed page by page bucket=%s: %s", hr_store_bucket(tree->store),
+               hr_lister_note(lister));
+    }
+}
+
 static void listing_done(void *owner, struct hr_lister *lister, int error, const char *message)
 {
     struct hr_plan_tree *tree = owner;
@@ -135,6 +152,7 @@ static void listing_done(void *owner, struct hr_lister *lister, int error, const
     tree->plan->stats.listings++;
     struct hr_index index = {0};
     char text[HR_MESSAGE_MAX];
+    report_listing(tree, lister);
     if (error == 0) {
         struct hr_index_builder *builder = hr_lister_take(lister);
         report_hidden(tree, builder);
@@ -178,6 +196,7 @@ void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker)
             .store = tree->store,
             .prefix = tree->shared->prefix,
             .prefix_len = tree->shared->prefix_len,
+            .lanes = tree->plan->options.list_lanes,
             .done = listing_done,
             .owner = tree,
         };

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "fetch/plan/known.h"
 #include "fetch/plan/ranks.h"
 
 #define HR_BATCH_PARTS_MAX 16
@@ -99,6 +100,7 @@ static void forget_bases(struct hr_guide *guide)
 
 void hr_lookahead_free(struct hr_plan *plan)
 {
+    hr_known_free(plan);
     struct hr_guide *guide, *next;
     HASH_ITER(hh, plan->guides, guide, next)
     {
@@ -159,6 +161,13 @@ static void issue(struct hr_plan *plan, struct batch *batch, const struct base *
         plan->stats.announced++;
         hr_sweep_announced(tree, entry);
     }
+    struct hr_known_batch known = {.tree = tree,
+                                   .base = (uint64_t)base->value,
+                                   .loader = (uint32_t)(batch->stream >> 32), /* its pid */
+                                   .number = batch->number,
+                                   .count = batch->count,
+                                   .indices = batch->indices};
+    hr_known_note(plan, &known);
 }
 
 static void issue_stream(struct hr_plan *plan, struct hr_guide *guide, struct stream *stream)
@@ -417,5 +426,6 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
         stream->base = -1;
         settle_streams(plan, guide);
     }
+    hr_known_advance(plan);
     hr_plan_pump(plan);
 }

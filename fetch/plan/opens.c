@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/recording.h"
 
 static unsigned word_kind(const struct hr_state *state)
 {
@@ -42,6 +43,13 @@ static bool answer_known(struct hr_plan_tree *tree, const struct hr_overlay *ove
         cached = NULL;
     }
     answer.file_id = cached ? cached->file_id : 0;
+    if (cached) {
+        hr_cache_touch(plan->cache, cached->file_id); /* without an index clients leave no note */
+    }
+    if (cached) {
+        hr_tree_file_used(plan, cached->file_id);
+        hr_recording_name(tree, key + tree->shared->prefix_len, key_len - tree->shared->prefix_len);
+    }
     if (known || cached) {
         asker->fn(asker->owner, asker->ticket, &answer);
     }
@@ -141,6 +149,7 @@ static bool answer_by_word(struct hr_plan_tree *tree, uint32_t entry, const stru
         }
         answer.file_id = atomic_load_explicit(&state->file_id, memory_order_relaxed);
         answer.flags = kind == HR_STATE_FACE ? HR_ANSWER_FACE : 0;
+        hr_tree_file_used(tree->plan, answer.file_id);
     }
     asker->fn(asker->owner, asker->ticket, &answer);
     return true;

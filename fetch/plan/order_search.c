@@ -3,7 +3,7 @@
 #define LIKELY_SEEDS (1u << 12)
 #define SMALL_SEEDS (1u << 20)
 #define ALL_SEEDS (UINT64_C(1) << 32)
-#define DRAWS 16u         /* of one outer seed: an iterator draws two, so eight epochs */
+#define DRAWS 64u         /* of one outer seed: an iterator draws two, so 32 epochs */
 #define SLICE (1u << 16)  /* 2 ms with the widest vectors, 50 ms without any */
 #define SIEVE_POSITIONS 2 /* n * n sieves well enough */
 #define FOLLOWERS 24      /* of one recent order */

@@ -21,6 +21,7 @@ struct job {
     enum job_state state;
     uint64_t id;
     struct hr_order_search search;
+    uint32_t *permutation;
 };
 
 struct hr_order_searcher {
@@ -66,6 +67,9 @@ void hr_order_searcher_free(struct hr_order_searcher *searcher)
     for (unsigned i = 0; i < searcher->thread_count; i++) {
         pthread_join(searcher->threads[i], NULL);
     }
+    for (unsigned i = 0; i < HR_ORDER_JOBS_MAX; i++) {
+        free(searcher->jobs[i].permutation);
+    }
     pthread_cond_destroy(&searcher->wake);
     pthread_mutex_destroy(&searcher->lock);
     close(searcher->event_fd);
@@ -90,6 +94,13 @@ static struct job *claim(struct hr_order_searcher *searcher, bool all, struct hr
     return NULL;
 }
 
+static void end(struct job *job)
+{
+    free(job->permutation);
+    job->permutation = NULL;
+    job->state = JOB_FREE;
+}
+
 static void say(struct hr_order_searcher *searcher)
 {
     uint64_t one = 1;
@@ -99,12 +110,17 @@ static void say(struct hr_order_searcher *searcher)
 
 /* The lock is held. */
 static void finish(struct hr_order_searcher *searcher, struct job *job, const struct hr_order *found,
-                   uint64_t tried)
+                   uint32_t *permutation, uint64_t tried)
 {
+    if (found && !job->search.found) {
+        job->permutation = permutation;
+    } else {
+        free(permutation);
+    }
     hr_order_search_finish(&job->search, found, tried);
     searcher->tried += tried;
     if (job->state == JOB_CANCELLED && job->search.running == 0) {
-        job->state = JOB_FREE;
+        end(job);
     } else if (job->state == JOB_RUNS && hr_order_search_over(&job->search)) {
         say(searcher);
     }
@@ -126,8 +142,12 @@ static void work(struct hr_order_searcher *searcher, bool all)
         struct hr_order order;
         uint64_t tried;
         bool found = hr_order_slice_run(&slice, &job->search.ask, width, &order, &tried);
+        uint32_t *permutation = found ? malloc((size_t)order.n * sizeof *permutation) : NULL;
+        if (permutation) {
+            hr_order_make(&order, permutation);
+        }
         pthread_mutex_lock(&searcher->lock);
-        finish(searcher, job, found ? &order : NULL, tried);
+        finish(searcher, job, found ? &order : NULL, permutation, tried);
     }
     pthread_mutex_unlock(&searcher->lock);
 }
@@ -213,7 +233,10 @@ void hr_order_searcher_cancel(struct hr_order_searcher *searcher, uint64_t id)
     for (unsigned i = 0; i < HR_ORDER_JOBS_MAX; i++) {
         struct job *job = &searcher->jobs[i];
         if (job->state == JOB_RUNS && job->id == id) {
-            job->state = job->search.running > 0 ? JOB_CANCELLED : JOB_FREE;
+            job->state = JOB_CANCELLED;
+            if (job->search.running == 0) {
+                end(job);
+            }
         }
     }
     pthread_mutex_unlock(&searcher->lock);
@@ -232,8 +255,10 @@ bool hr_order_searcher_take(struct hr_order_searcher *searcher, struct hr_order_
             *ret = (struct hr_order_result){.id = job->id,
                                             .found = job->search.found,
                                             .order = job->search.order,
+                                            .permutation = job->permutation,
                                             .tried = job->search.tried};
-            job->state = JOB_FREE;
+            job->permutation = NULL;
+            end(job);
             taken = true;
         }
     }

@@ -16,6 +16,7 @@ struct hr_order_result {
     uint64_t id;
     bool found;
     struct hr_order order;
+    uint32_t *permutation; /* of hr_order_make, the caller's to free; NULL: not found, or no memory */
     uint64_t tried;
 };
 

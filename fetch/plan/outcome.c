@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/recording.h"
 
 #define HR_VERIFY_TRIES 3        /* a body that does not match is asked for again so often */
 #define HR_FOLLOW_AGAIN_MS 30000 /* an object that still differs after a fresh listing is an error */
@@ -74,7 +75,7 @@ void hr_outcome_fail(struct hr_want *want, int error, const char *message)
         plan->stats.failed++;
         say(want, error, message);
     }
-    if (want->reason != HR_REASON_DEMAND && want->kind == HR_WANT_OBJECT) {
+    if (want->reason != HR_REASON_DEMAND && want->reason != HR_REASON_HINT && want->kind == HR_WANT_OBJECT) {
         hr_sweep_failed(want, error);
     }
     /* Canceled: we are ending, the words stay as they are and the next daemon is asked. */
@@ -163,6 +164,15 @@ static void remember(struct hr_plan_tree *tree, const struct hr_cached *cached)
     hr_listing_by_names(tree);
 }
 
+/* What was opened by name leaves no note in the index' ring. */
+static void note_opened(const struct hr_want *want)
+{
+    uint32_t prefix_len = want->tree->shared->prefix_len;
+    if (want->waiters && want->reason == HR_REASON_DEMAND && want->key_len > prefix_len) {
+        hr_recording_name(want->tree, want->key + prefix_len, want->key_len - prefix_len);
+    }
+}
+
 /* Everybody's news of a whole object. */
 static void tell_trees(struct hr_want *want, const struct hr_cached *cached)
 {
@@ -199,6 +209,11 @@ static void arrived(struct hr_want *want, const struct hr_cached *cached)
     }
     plan->stats.fetched[want->reason]++;
     plan->stats.fetched_bytes[want->reason] += want->size;
+    if (want->reason == HR_REASON_DEMAND) {
+        plan->stats.used[HR_REASON_DEMAND]++;
+    } else {
+        hr_brought_add(&plan->brought, cached->file_id, want->reason);
+    }
     if (want->asked_us) {
         hr_hist_add(&plan->stats.wait, (uint64_t)(hr_clock_us() - want->asked_us));
     }
@@ -213,7 +228,11 @@ static void arrived(struct hr_want *want, const struct hr_cached *cached)
         .file_id = cached->file_id,
         .offset = cached->offset,
     };
+    if (want->waiters) {
+        hr_cache_touch(plan->cache, cached->file_id); /* clients note the opens of indexed objects alone */
+    }
     if (cached->kind == HR_CACHED_WHOLE) {
+        note_opened(want);
         tell_trees(want, cached);
     }
     if (want->kind == HR_WANT_FIRST) {
@@ -359,6 +378,7 @@ static void first_faced(void *owner, uint32_t ticket, const struct hr_answer *an
     }
     const struct hr_cached *cached = hr_cache_by_id(plan->cache, answer->file_id);
     if (cached) {
+        note_opened(want);
         remember(want->tree, cached);
     }
     uint64_t bytes = want->body.len;

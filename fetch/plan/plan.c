@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/recording.h"
+#include "fetch/plan/replay.h"
+#include "fetch/plan/warm.h"
 
 int hr_plan_new(const struct hr_plan_options *options, struct hr_plan **ret)
 {
@@ -51,6 +54,10 @@ void hr_plan_set_cache(struct hr_plan *plan, struct hr_cache *cache)
 void hr_plan_evicted(void *owner, const struct hr_cached *cached)
 {
     struct hr_plan *plan = owner;
+    int reason = hr_brought_take(&plan->brought, cached->file_id);
+    if (reason >= 0) {
+        plan->stats.wasted_bytes[reason] += cached->size;
+    }
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         hr_tree_gone(plan->trees[i], cached);
     }
@@ -87,10 +94,19 @@ void hr_plan_free(struct hr_plan *plan)
             want = next_of_cell;
         }
     }
+    hr_warm_free(plan);
+    while (plan->recordings) {
+        hr_recording_end(plan->recordings);
+    }
+    while (plan->replays) {
+        hr_replay_end(plan->replays);
+    }
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         hr_tree_free(plan->trees[i]);
     }
     hr_lookahead_free(plan);
+    hr_lanes_free(plan);
+    hr_brought_release(&plan->brought);
     hr_windows_free(plan);
     struct hr_md5_off *off, *next_off;
     HASH_ITER(hh, plan->md5_off, off, next_off)
@@ -195,12 +211,13 @@ const char *hr_plan_message(struct hr_plan *plan, uint32_t number, int error)
 
 bool hr_plan_tick(struct hr_plan *plan)
 {
-    uint64_t before = plan->stats.hits;
-    for (uint32_t i = 0; i < plan->tree_count; i++) {
-        hr_tree_drain_uses(plan->trees[i]);
-    }
+    uint64_t before = plan->hits_seen;
+    hr_tree_drain_all(plan);
+    plan->hits_seen = plan->stats.hits;
+    hr_warm_tick(plan);
+    hr_replay_advance(plan);
     hr_plan_pump(plan);
-    return plan->stats.hits != before;
+    return plan->hits_seen != before;
 }
 
 void hr_plan_stats(const struct hr_plan *plan, struct hr_plan_stats *ret)

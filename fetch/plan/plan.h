@@ -22,8 +22,10 @@ struct hr_plan_options {
     const char *cache_dir;      /* index/ is made in it */
     uint64_t boot;
     unsigned connections;     /* requests in flight at most */
+    unsigned list_lanes;      /* pages of one listing in flight at most */
     uint64_t memory_bytes;    /* bodies on their way from the network to the cache */
     bool lookahead;           /* act on what loaders announce */
+    unsigned order_search;    /* enum hr_order_mode (order_thread.h) */
     uint64_t small_max_bytes; /* larger objects are faces, read by ranges */
 };
 
@@ -75,6 +77,7 @@ struct hr_reader {
     uint32_t context; /* whose trees are looked at first; UINT32_MAX: nobody's */
     uint32_t tree;    /* looked at before those; UINT32_MAX: none */
     uint32_t pid, tid;
+    bool hint; /* it will read these bytes, and does not wait for them */
 };
 /* SEGMENT, and WHOLE when `whole`: a file that holds ask->offset of a face's object. Everything is checked.
  * Reading on brings the cells behind as well. */
@@ -115,7 +118,9 @@ bool hr_plan_tick(struct hr_plan *plan);
 enum hr_reason {
     HR_REASON_DEMAND,
     HR_REASON_LOOKAHEAD,
+    HR_REASON_REPLAY, /* a recorded order goes on there */
     HR_REASON_WINDOW, /* behind where a large object is read */
+    HR_REASON_HINT,   /* somebody said so: `headrace warm`, posix_fadvise */
     HR_REASON_SWEEP,
     HR_REASON_COUNT
 };
@@ -125,13 +130,23 @@ struct hr_plan_stats {
     uint64_t memory_bytes, memory_max_bytes;
     uint64_t fetched[HR_REASON_COUNT]; /* objects and segments that reached the cache */
     uint64_t fetched_bytes[HR_REASON_COUNT];
-    uint64_t swept_used, swept_used_bytes; /* of the sweep's objects: opened later */
-    uint64_t swept_wasted_bytes;           /* evicted without having been opened */
-    uint64_t hits, misses;                 /* opens answered by the cache alone, opens that had to ask */
+    uint64_t used[HR_REASON_COUNT];         /* of those: opened or read before they left the cache */
+    uint64_t wasted_bytes[HR_REASON_COUNT]; /* left it unused */
+    uint64_t swept_used, swept_used_bytes;  /* of the sweep's objects: opened later */
+    uint64_t swept_wasted_bytes;            /* evicted without having been opened */
+    uint64_t hits, misses;                  /* opens answered by the cache alone, opens that had to ask */
     uint64_t segment_hits, segment_misses; /* asks for bytes of large objects: there already, or waited for */
     uint64_t copied_bytes;                 /* of whole files that came out of segments */
     uint64_t announced, announced_used;    /* objects that loaders said they would open; those then opened */
     uint64_t lookahead_learned, lookahead_dropped; /* guesses how indices become paths */
+    uint64_t order_searches, order_misses;         /* for an epoch's order; those that found none */
+    uint64_t known_orders;                         /* epochs whose order became known */
+    uint64_t known_dropped, known_ahead;  /* orders that a batch proved wrong; objects asked for by them */
+    uint64_t replay_steps, replay_ahead;  /* of recorded orders: names; those asked for ahead */
+    uint64_t replay_unknown;              /* names that the index does not have */
+    uint64_t replay_misses, replay_jumps; /* opens that were not next in the order */
+    uint64_t replay_dropped;              /* orders that the job did not follow */
+    uint32_t known_seed;                  /* of the last one */
     uint64_t changed, failed, md5_off;
     uint64_t index_objects, index_bytes, hidden;
     uint32_t trees;

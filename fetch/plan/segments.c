@@ -126,7 +126,7 @@ static bool is_covered(const struct asked *asked, struct range range)
 {
     const struct hr_cached *there = hr_cache_segment(asked->plan->cache, asked->face->file_id, range.first);
     if (there && there->offset + there->size >= range.first + range.bytes) {
-        hr_cache_touch(asked->plan->cache, there->file_id); /* it is read next */
+        hr_cache_announced(asked->plan->cache, there->file_id); /* it is read next */
         return true;
     }
     const struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, range.first);
@@ -155,7 +155,8 @@ static void bring_ahead(const struct asked *asked, const struct hr_pattern *patt
         }
         struct range range = whole ? cell_of(face, at) : piece(face, at, read_end - at);
         if (!is_covered(asked, range)) {
-            (void)hr_want_add_range(asked->tree, face, HR_WANT_SEGMENT, HR_REASON_WINDOW, range.first,
+            (void)hr_want_add_range(asked->tree, face, HR_WANT_SEGMENT,
+                                    asked->reader->hint ? HR_REASON_HINT : HR_REASON_WINDOW, range.first,
                                     range.bytes);
         }
     }
@@ -215,7 +216,10 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
     hr_window_note(plan, asked->reader, &asked->ask, &pattern);
     const struct hr_cached *there = segment_there(asked);
     if (there) {
-        plan->stats.segment_hits++;
+        if (!asked->reader->hint) {
+            plan->stats.segment_hits++;
+            hr_tree_file_used(plan, there->file_id);
+        }
         hr_cache_touch(plan->cache, there->file_id);
         hr_window_served(plan, asked->reader, face_id, there->offset + there->size);
         bring_ahead(asked, &pattern);
@@ -226,22 +230,24 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
     if (is_refused(asked, asker)) {
         return;
     }
-    plan->stats.segment_misses++;
+    enum hr_reason reason = asked->reader->hint ? HR_REASON_HINT : HR_REASON_DEMAND;
+    plan->stats.segment_misses += !asked->reader->hint;
     struct hr_want *want = hr_want_cell(asked->tree, face_id, offset);
     while (want && (offset < want->first || offset >= want->first + want->size)) {
         want = want->cell_next;
     }
     if (want) {
-        hr_want_promote(want, HR_REASON_DEMAND);
+        hr_want_promote(want, reason);
     } else {
         struct range range = range_for(asked, &pattern);
-        want = hr_want_add_range(asked->tree, asked->face, HR_WANT_SEGMENT, HR_REASON_DEMAND, range.first,
-                                 range.bytes);
+        want = hr_want_add_range(asked->tree, asked->face, HR_WANT_SEGMENT, reason, range.first, range.bytes);
     }
     if (want) {
         hr_window_served(plan, asked->reader, face_id, want->first + want->size);
     }
-    wait_for(want, asker);
+    if (!asked->reader->hint || !want) {
+        wait_for(want, asker);
+    }
     bring_ahead(asked, &pattern);
     hr_plan_pump(plan);
 }
@@ -298,6 +304,7 @@ void hr_plan_segment(struct hr_plan *plan, const struct hr_reader *reader, const
     }
     if (object) {
         plan->stats.segment_hits++;
+        hr_tree_file_used(plan, object->file_id);
         hr_cache_touch(plan->cache, object->file_id);
         answer_with(asker, object);
     } else if (whole) {

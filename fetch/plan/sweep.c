@@ -6,6 +6,8 @@
 #include <errno.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/replay.h"
+#include "fetch/store/width.h"
 
 #define HR_SWEEP_AFTER_OPENS 16           /* fewer distinct opens are a look around, not an epoch */
 #define HR_SWEEP_AHEAD_BYTES (1ull << 30) /* egress: this much... */
@@ -13,6 +15,7 @@
 #define HR_ANNOUNCED_SHARE                                                                                   \
     2                          /* announced objects fill at most this part of the cache before they are used \
                                 */
+#define HR_PARTIAL_SHARE 2     /* of the cache, for the sweep of a map that does not fit into it */
 #define HR_SWEEP_SCAN 65536    /* entries looked at in one go, a millisecond: the loop must not stall */
 #define HR_SWEEP_PAUSE_MS 5000 /* after a failure: a store in trouble is left to those who wait */
 
@@ -24,18 +27,19 @@ static bool is_large(const struct hr_plan_tree *tree, const struct hr_entry *ent
 void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry)
 {
     uint8_t *mark = &tree->marks[entry];
-    if (*mark & HR_ENTRY_USED) {
-        return;
-    }
     const struct hr_entry *known = &tree->index.entries[entry];
     uint64_t size = known->size;
-    tree->opens++;
-    tree->demanded_bytes += is_large(tree, known) ? 0 : size; /* of those: what is read (outcome.c) */
     if (*mark & HR_ENTRY_SWEPT) {
         tree->swept_used_bytes += size;
         tree->plan->stats.swept_used++;
         tree->plan->stats.swept_used_bytes += size;
+        *mark &= (uint8_t)~HR_ENTRY_SWEPT;
     }
+    if (*mark & HR_ENTRY_USED) {
+        return;
+    }
+    tree->opens++;
+    tree->demanded_bytes += is_large(tree, known) ? 0 : size; /* of those: what is read (outcome.c) */
     *mark |= HR_ENTRY_USED;
 }
 
@@ -60,7 +64,7 @@ static uint64_t ahead_bytes(const struct hr_plan_tree *tree)
 static bool may_sweep(const struct hr_plan_tree *tree)
 {
     return tree->settings.prefetch && tree->index.names && !tree->sweep_done &&
-           tree->opens >= HR_SWEEP_AFTER_OPENS && tree->denied == 0 &&
+           tree->opens >= HR_SWEEP_AFTER_OPENS && tree->denied == 0 && !hr_replay_leads(tree) &&
            (tree->sweep_after_ms == 0 || tree->sweep_after_ms <= hr_clock_ms());
 }
 
@@ -103,7 +107,7 @@ static struct hr_want *bring(struct hr_plan_tree *tree, uint32_t number, enum hr
     return want;
 }
 
-void hr_sweep_announced(struct hr_plan_tree *tree, uint32_t number)
+bool hr_sweep_ahead(struct hr_plan_tree *tree, uint32_t number, enum hr_reason reason)
 {
     const struct hr_entry *entry = &tree->index.entries[number];
     struct hr_state *state = &tree->states->states[number];
@@ -112,18 +116,32 @@ void hr_sweep_announced(struct hr_plan_tree *tree, uint32_t number)
     hr_cache_stats(tree->plan->cache, &cache);
     if (HR_STATE_KIND(word) == HR_STATE_RESIDENT) {
         /* About to be used: the last one to be evicted. */
-        hr_cache_touch(tree->plan->cache, atomic_load_explicit(&state->file_id, memory_order_relaxed));
-    } else if (HR_STATE_KIND(word) == HR_STATE_ABSENT && tree->denied == 0 && !is_large(tree, entry) &&
-               (tree->sweep_after_ms == 0 || tree->sweep_after_ms <= hr_clock_ms()) &&
-               ahead_bytes(tree) + entry->size <= ahead_max_bytes(tree) &&
-               ahead_bytes(tree) + entry->size <= cache.budget_bytes / HR_ANNOUNCED_SHARE) {
-        (void)bring(tree, number, HR_REASON_LOOKAHEAD);
+        hr_cache_announced(tree->plan->cache, atomic_load_explicit(&state->file_id, memory_order_relaxed));
     }
+    if (HR_STATE_KIND(word) != HR_STATE_ABSENT || is_large(tree, entry)) {
+        return true;
+    }
+    if (tree->denied > 0 || (tree->sweep_after_ms > 0 && tree->sweep_after_ms > hr_clock_ms()) ||
+        ahead_bytes(tree) + entry->size > ahead_max_bytes(tree) ||
+        (reason != HR_REASON_REPLAY && /* which knows better what is ahead of it */
+         ahead_bytes(tree) + entry->size > cache.budget_bytes / HR_ANNOUNCED_SHARE)) {
+        return false;
+    }
+    (void)bring(tree, number, reason);
+    return true;
+}
+
+void hr_sweep_announced(struct hr_plan_tree *tree, uint32_t number)
+{
+    (void)hr_sweep_ahead(tree, number, HR_REASON_LOOKAHEAD);
 }
 
 static struct hr_want *next_of(struct hr_plan_tree *tree, const struct hr_cache_stats *cache)
 {
     uint64_t ahead_max = ahead_max_bytes(tree);
+    /* Where not all fits, what was brought stays until it is opened, beside what is opened before. */
+    uint64_t room = cache->budget_bytes;
+    room = tree->index.names->file_bytes > room ? room / HR_PARTIAL_SHARE : room;
     uint32_t count = (uint32_t)tree->index.names->entry_count;
     for (unsigned scanned = 0; tree->sweep_cursor < count && scanned < HR_SWEEP_SCAN; scanned++) {
         uint32_t number = tree->sweep_cursor;
@@ -134,7 +152,7 @@ static struct hr_want *next_of(struct hr_plan_tree *tree, const struct hr_cache_
             continue;
         }
         bool egress = ahead_bytes(tree) + entry->size > ahead_max;
-        if (egress || footprint_bytes(tree->plan) + entry->size > cache->budget_bytes) {
+        if (egress || footprint_bytes(tree->plan) + entry->size > room) {
             return NULL;
         }
         tree->sweep_cursor++;
@@ -156,7 +174,8 @@ struct hr_want *hr_sweep_next(struct hr_plan *plan)
     hr_cache_stats(plan->cache, &cache);
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         struct hr_plan_tree *tree = plan->trees[(plan->sweep_turn + i) % plan->tree_count];
-        struct hr_want *want = may_sweep(tree) ? next_of(tree, &cache) : NULL;
+        bool room = hr_width_room(hr_store_width(tree->store), false);
+        struct hr_want *want = room && may_sweep(tree) ? next_of(tree, &cache) : NULL;
         if (want) {
             plan->sweep_turn = (plan->sweep_turn + i + 1) % plan->tree_count;
             return want;

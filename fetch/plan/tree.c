@@ -13,6 +13,8 @@
 #include "fetch/base/clock.h"
 #include "fetch/base/digest.h"
 #include "fetch/plan/ranks.h"
+#include "fetch/plan/recording.h"
+#include "fetch/plan/replay.h"
 
 #define HR_SAY_AGAIN_MS 10000 /* the same kind of trouble is told to people at most every 10 s */
 
@@ -38,6 +40,14 @@ static int digest_texts(const char *const *texts, unsigned count, uint8_t ret[16
 struct hr_plan_tree *hr_tree_get(struct hr_plan *plan, uint32_t number)
 {
     return number < plan->tree_count ? plan->trees[number] : NULL;
+}
+
+void hr_tree_file_used(struct hr_plan *plan, uint64_t file_id)
+{
+    int reason = hr_brought_take(&plan->brought, file_id);
+    if (reason >= 0) {
+        plan->stats.used[reason]++;
+    }
 }
 
 static void fill_shared(struct hr_plan_tree *tree, const char *prefix, uint32_t prefix_len)
@@ -240,8 +250,9 @@ void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
     }
     if (hr_tree_entry_of(tree, cached->key, cached->key_len, &entry) &&
         atomic_load_explicit(&tree->states->states[entry].file_id, memory_order_relaxed) == cached->file_id) {
-        if ((tree->marks[entry] & (HR_ENTRY_SWEPT | HR_ENTRY_USED)) == HR_ENTRY_SWEPT) {
+        if (tree->marks[entry] & HR_ENTRY_SWEPT) {
             tree->plan->stats.swept_wasted_bytes += cached->size;
+            tree->swept_bytes -= cached->size < tree->swept_bytes ? cached->size : tree->swept_bytes;
             tree->sweep_done = true; /* it pushes out what it brought */
         }
         tree->marks[entry] &= (uint8_t)~HR_ENTRY_SWEPT;
@@ -324,6 +335,8 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
             continue;
         }
         hr_sweep_used(tree, entry);
+        hr_recording_entry(tree, entry);
+        hr_replay_opened(tree, entry);
         if (tree->marks[entry] & HR_ENTRY_ANNOUNCED) {
             tree->marks[entry] &= (uint8_t)~HR_ENTRY_ANNOUNCED;
             tree->announced_used++;
@@ -332,8 +345,16 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
         hr_lookahead_used(tree, entry);
         uint64_t file_id = atomic_load_explicit(&tree->states->states[entry].file_id, memory_order_relaxed);
         if (file_id) {
+            hr_tree_file_used(tree->plan, file_id);
             hr_cache_touch(tree->plan->cache, file_id);
         }
+    }
+}
+
+void hr_tree_drain_all(struct hr_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->tree_count; i++) {
+        hr_tree_drain_uses(plan->trees[i]);
     }
 }
 

@@ -1,19 +1,12 @@
-/* The one queue of wants: demand first, the sweep last, under one limit of requests in flight and one memory
- * budget.
- */
+/* The one table of wants, and how they start: under one limit of requests in flight and one memory budget. */
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
 #include "fetch/base/clock.h"
-
-/* Of the requests in flight the sweep leaves these to demand, so that a waiting program never queues behind
- * it. */
-#define HR_DEMAND_SHARE 16 /* one in sixteen, at least one */
 
 #define HR_ID_MAX (sizeof(struct hr_source_id) + 2 * HR_KEY_MAX)
 #define HR_CELL_WHOLE UINT64_MAX /* in the place of a cell's number: the whole object */
@@ -64,8 +57,9 @@ void hr_want_promote(struct hr_want *want, enum hr_reason reason)
         return;
     }
     if (want->state == HR_WANT_QUEUED) {
-        DL_DELETE(want->plan->queue[want->reason], want);
-        DL_APPEND(want->plan->queue[reason], want);
+        hr_lane_remove(want);
+        want->reason = reason;
+        hr_lane_append(want);
     }
     want->reason = reason;
 }
@@ -74,8 +68,10 @@ void hr_want_promote(struct hr_want *want, enum hr_reason reason)
 static struct hr_want *new_want(struct hr_plan_tree *tree, const char *id, unsigned id_len, const char *key,
                                 uint32_t key_len)
 {
-    struct hr_want *want = calloc(1, sizeof *want + id_len + key_len + 1);
+    struct hr_lane *lane = hr_lane_of(tree->plan, tree->store);
+    struct hr_want *want = lane ? calloc(1, sizeof *want + id_len + key_len + 1) : NULL;
     if (want) {
+        want->lane = lane;
         want->plan = tree->plan;
         want->tree = tree;
         want->id_len = id_len;
@@ -97,7 +93,7 @@ static void enqueue(struct hr_want *want, enum hr_reason reason)
 {
     want->reason = reason;
     want->state = HR_WANT_QUEUED;
-    DL_APPEND(want->plan->queue[reason], want);
+    hr_lane_append(want);
     want->plan->stats.queued++;
 }
 
@@ -162,7 +158,7 @@ void hr_want_requeue(struct hr_want *want)
 {
     if (want->state != HR_WANT_QUEUED) {
         want->state = HR_WANT_QUEUED;
-        DL_PREPEND(want->plan->queue[want->reason], want);
+        hr_lane_prepend(want);
         want->plan->stats.queued++;
     }
 }
@@ -170,7 +166,7 @@ void hr_want_requeue(struct hr_want *want)
 void hr_want_leave_queue(struct hr_want *want)
 {
     if (want->state == HR_WANT_QUEUED) {
-        DL_DELETE(want->plan->queue[want->reason], want);
+        hr_lane_remove(want);
         want->plan->stats.queued--;
         want->state = HR_WANT_FETCHING;
     }
@@ -203,45 +199,6 @@ void hr_want_end(struct hr_want *want)
     free(want);
 }
 
-static bool has_line(const struct hr_plan *plan, enum hr_reason reason)
-{
-    unsigned limit = plan->options.connections;
-    unsigned share = limit / HR_DEMAND_SHARE ? limit / HR_DEMAND_SHARE : 1;
-    unsigned in_flight = plan->stats.in_flight;
-    return reason == HR_REASON_DEMAND ? in_flight < limit : in_flight + share < limit || in_flight == 0;
-}
-
-static struct hr_want *next_want(struct hr_plan *plan)
-{
-    if (plan->queue[HR_REASON_DEMAND]) {
-        return has_line(plan, HR_REASON_DEMAND) ? plan->queue[HR_REASON_DEMAND] : NULL;
-    }
-    if (!has_line(plan, HR_REASON_SWEEP)) {
-        return NULL;
-    }
-    if (plan->queue[HR_REASON_LOOKAHEAD] || plan->queue[HR_REASON_WINDOW]) {
-        return plan->queue[HR_REASON_LOOKAHEAD] ? plan->queue[HR_REASON_LOOKAHEAD]
-                                                : plan->queue[HR_REASON_WINDOW];
-    }
-    return plan->queue[HR_REASON_SWEEP] ? plan->queue[HR_REASON_SWEEP] : hr_sweep_next(plan);
-}
-
-/* One that has its place in the cache: when everybody else waits for room, it must get on, or the room which
- * it holds is never given back. Queues are as long as programs wait, and only large objects stay in them. */
-static struct hr_want *placed_want(struct hr_plan *plan)
-{
-    for (unsigned reason = 0; reason < HR_REASON_COUNT; reason++) {
-        struct hr_want *want;
-        DL_FOREACH(plan->queue[reason], want)
-        {
-            if (want->put) {
-                return has_line(plan, HR_REASON_DEMAND) ? want : NULL;
-            }
-        }
-    }
-    return NULL;
-}
-
 void hr_plan_pump(struct hr_plan *plan)
 {
     if (plan->pumping || plan->ending) {
@@ -250,7 +207,7 @@ void hr_plan_pump(struct hr_plan *plan)
     plan->pumping = true;
     bool no_room = false;
     for (;;) {
-        struct hr_want *want = no_room ? placed_want(plan) : next_want(plan);
+        struct hr_want *want = no_room ? hr_lane_next_placed(plan) : hr_lane_next(plan);
         if (!want) {
             break;
         }

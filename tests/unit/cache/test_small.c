@@ -63,17 +63,20 @@ static void policy_is_lru(void **state)
     struct hr_policy_node node[4];
     hr_policy_init(&policy);
     assert_null(hr_policy_victim(&policy));
+    hr_policy_full(&policy, 4 * 4096);
     for (int i = 0; i < 4; i++) {
-        hr_policy_admit(&policy, &node[i]);
+        hr_policy_admit(&policy, &node[i], (uint32_t)i, 4096, HR_POLICY_ASKED);
+        hr_policy_used(&policy, &node[i]);
     }
-    hr_policy_touch(&policy, &node[0]);
-    hr_policy_touch(&policy, &node[2]);
+    hr_policy_used(&policy, &node[0]);
+    hr_policy_used(&policy, &node[2]);
     static const int order[] = {1, 3, 0, 2};
     for (int i = 0; i < 4; i++) {
         assert_ptr_equal(hr_policy_victim(&policy), &node[order[i]]);
         hr_policy_forget(&policy, &node[order[i]]);
     }
     assert_null(hr_policy_victim(&policy));
+    hr_policy_release(&policy);
 }
 
 static void budget_rules(void **state)

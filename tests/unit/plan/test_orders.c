@@ -279,12 +279,12 @@ static void test_drawn_seed(void **state)
     (void)state;
     struct hr_mt mt;
     hr_mt_seed(&mt, 42);
-    for (unsigned epoch = 0; epoch < 8; epoch++) {
+    for (unsigned epoch = 0; epoch < 32; epoch++) {
         (void)hr_torch_draw(&mt);
         struct hr_order order = {.n = 4000, .seed = (uint32_t)hr_torch_draw(&mt), .replicas = 1};
         struct hr_order_ask ask = {.sizes = {4000}, .size_count = 1};
         ask.seen_count = see(ask.seen, &order, SEEN);
-        expect_found(&ask, &order, 4096 + 2 * (1 << 20) + 4096 * 16);
+        expect_found(&ask, &order, 4096 + 2 * (1 << 20) + 4096 * 64);
     }
 }
 
@@ -317,7 +317,7 @@ static void test_what_is_no_order_of_torch(void **state)
     }
     search(&result, &ask);
     assert_false(result.found);
-    assert_true(result.tried == 4096 + 3 * (1 << 20) + 4096 * 16);
+    assert_true(result.tried == 4096 + 3 * (1 << 20) + 4096 * 64);
     struct hr_order order = {.n = 4000, .seed = 3, .replicas = 1};
     (void)see(ask.seen, &order, SEEN);
     ask.seen[7].index ^= 1; /* one lie */
@@ -347,6 +347,13 @@ static struct hr_order_result await(struct hr_order_searcher *searcher)
     struct pollfd ready = {.fd = hr_order_searcher_fd(searcher), .events = POLLIN};
     while (!hr_order_searcher_take(searcher, &result)) {
         assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
+    }
+    assert_true(result.found == (result.permutation != NULL));
+    if (result.found) {
+        uint32_t *whole = make(&result.order);
+        assert_memory_equal(whole, result.permutation, result.order.n * sizeof *whole);
+        free(whole);
+        free(result.permutation);
     }
     return result;
 }

@@ -1,0 +1,27 @@
+/* Epochs whose order is known: from the first batches that a loader announced, the search finds the sampler's
+ * seed, and with it every batch that will come. What is needed next is asked for as far ahead as the bound on
+ * announced objects allows. The first batch that is another ends it. Main loop. */
+#ifndef HR_PLAN_KNOWN_H
+#define HR_PLAN_KNOWN_H
+
+#include <stdint.h>
+
+struct hr_plan;
+struct hr_plan_tree;
+
+/* A batch whose indices are ranks from `base` on among the files of the tree's generation. loader: one
+ * process' queues; a job has one for each rank. */
+struct hr_known_batch {
+    struct hr_plan_tree *tree;
+    uint64_t base;
+    uint32_t loader;
+    uint32_t number; /* counts from 0 in each epoch */
+    uint32_t count;
+    const uint32_t *indices;
+};
+void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch);
+/* There may be room for more. */
+void hr_known_advance(struct hr_plan *plan);
+void hr_known_free(struct hr_plan *plan);
+
+#endif

@@ -1,0 +1,248 @@
+/* An epoch whose order is known: announced once, fetched to its end, within the bounds, and never a byte by
+ * it. */
+#include "tests/unit/plan/lab.h"
+
+#include "fetch/plan/order_thread.h"
+
+#define OBJECTS 600u
+#define BATCH 16u
+#define CONTEXT 3u
+#define LOADER 4711ull
+#define USED 7u /* two lots are too few to start a sweep */
+
+static uint32_t order[OBJECTS];
+static unsigned awaited;
+
+static const char *key_of(uint32_t rank)
+{
+    static char key[24];
+    snprintf(key, sizeof key, "train/c%u/k%05u", rank / 100, rank);
+    return key;
+}
+
+static void open_objects(struct lab *lab, uint64_t size, uint64_t cache_bytes, enum hr_order_mode mode)
+{
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        s3_add(lab->s3, key_of(i), size);
+    }
+    s3_add(lab->s3, "a/other", size); /* before and behind the data set */
+    s3_add(lab->s3, "val/other", size);
+    lab_open(lab, &(struct lab_options){.prefetch = true, .cache_bytes = cache_bytes});
+    lab->plan->options.lookahead = true;
+    lab->plan->options.order_search = mode;
+    lab_list(lab);
+}
+
+static void make_order(uint32_t seed, uint32_t n)
+{
+    struct hr_order known = {.seed = seed, .n = n, .replicas = 1};
+    hr_order_make(&known, order);
+}
+
+static void announce(struct lab *lab, uint32_t number)
+{
+    struct hr_announcement part = {.context = CONTEXT,
+                                   .stream = LOADER << 32 | (7 + number % 2),
+                                   .batch = number,
+                                   .parts = 1,
+                                   .indices = order + (size_t)number * BATCH,
+                                   .count = BATCH};
+    hr_plan_announce(lab->plan, &part);
+}
+
+static void opened(struct lab *lab, uint32_t position)
+{
+    hr_lookahead_opened(lab->plan, CONTEXT, lab->tree, hr_tree_get(lab->plan, lab->tree)->index.names->gen,
+                        lab_entry_in(lab, lab->tree, key_of(order[position])));
+}
+
+/* The first batches, and opens enough to know what their indices stand for. */
+static void begin_epoch(struct lab *lab)
+{
+    announce(lab, 0);
+    announce(lab, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        opened(lab, i);
+    }
+    opened(lab, BATCH);
+}
+
+static bool is_known(struct lab *lab)
+{
+    return lab_stats(lab).known_orders >= awaited;
+}
+
+static bool is_all_there(struct lab *lab)
+{
+    uint64_t count = 0;
+    struct hr_plan_stats stats = lab_stats(lab);
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        count += HR_STATE_KIND(lab_word(lab, key_of(i))) == HR_STATE_RESIDENT;
+    }
+    return stats.known_orders > 0 && count == OBJECTS;
+}
+
+static void test_rest_of_the_epoch(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    make_order(5, OBJECTS);
+    begin_epoch(lab);
+    lab_until(lab, is_all_there);
+    lab_settle(lab);
+    struct hr_plan_stats stats = lab_stats(lab);
+    assert_int_equal(s3_gets(lab->s3), OBJECTS); /* each once, and nothing of the neighbours */
+    assert_int_equal(stats.known_orders, 1);
+    assert_int_equal(stats.known_seed, 5);
+    assert_int_equal(stats.order_searches, 1);
+    assert_int_equal(stats.announced, 2 * BATCH);
+    assert_int_equal(stats.known_ahead, OBJECTS - 2 * BATCH);
+    assert_int_equal(stats.fetched[HR_REASON_LOOKAHEAD], OBJECTS);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        lab_check_entry(lab, key_of(i));
+    }
+    for (uint32_t number = 2; (number + 1) * BATCH <= OBJECTS; number++) {
+        announce(lab, number);
+    }
+    make_order(6, OBJECTS); /* the next epoch */
+    announce(lab, 0);
+    awaited = 2;
+    lab_until(lab, is_known);
+    assert_int_equal(lab_stats(lab).known_seed, 6);
+    for (uint32_t number = 1; (number + 1) * BATCH <= OBJECTS; number++) {
+        announce(lab, number);
+    }
+    announce(lab, 0); /* a sampler whose seed stays: known at once */
+    announce(lab, 1);
+    assert_int_equal(lab_stats(lab).known_orders, 3);
+    assert_int_equal(lab_stats(lab).order_searches, 2);
+    assert_int_equal(lab_stats(lab).known_dropped, 0);
+    assert_int_equal(s3_gets(lab->s3), OBJECTS);
+}
+
+/* The sampler changes its mind: the first other batch ends it, until the next epoch. */
+static void test_first_mismatch_ends_it(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    make_order(5, OBJECTS);
+    begin_epoch(lab);
+    awaited = 1;
+    lab_until(lab, is_known);
+    order[3 * BATCH + BATCH - 1] ^= 1; /* one index of the fourth batch */
+    announce(lab, 2);
+    assert_int_equal(lab_stats(lab).known_dropped, 0);
+    announce(lab, 3);
+    assert_int_equal(lab_stats(lab).known_dropped, 1);
+    announce(lab, 4);
+    announce(lab, 5);
+    lab_settle(lab);
+    assert_int_equal(lab_stats(lab).known_dropped, 1);
+    assert_int_equal(lab_stats(lab).order_searches, 1);
+    make_order(7, OBJECTS);
+    announce(lab, 0);
+    awaited = 2;
+    lab_until(lab, is_known);
+    assert_int_equal(lab_stats(lab).known_seed, 7);
+    lab_settle(lab);
+}
+
+/* Half of the cache at most lies ahead of what is used; what is used makes room for more. */
+static void test_bound_of_what_lies_ahead(void **state)
+{
+    struct lab *lab = *state;
+    const uint64_t cache_bytes = 16 * MIB, size = 64 * KIB;
+    const unsigned half = (unsigned)(cache_bytes / size / 2);
+    open_objects(lab, size, cache_bytes, HR_ORDER_MODE_AUTO);
+    make_order(5, OBJECTS);
+    begin_epoch(lab);
+    awaited = 1;
+    lab_until(lab, is_known);
+    lab_settle(lab);
+    unsigned gets = s3_gets(lab->s3);
+    assert_in_range(gets, half - 1, half);
+    for (uint32_t number = 2; number < 4; number++) {
+        for (uint32_t i = (number - 2) * USED; i < (number - 1) * USED; i++) {
+            assert_int_equal(HR_STATE_KIND(lab_word(lab, key_of(order[i]))), HR_STATE_RESIDENT);
+            lab_note(lab, key_of(order[i]));
+        }
+        lab_run_ms(lab, 3 * LAB_BEAT_MS);
+        announce(lab, number);
+        lab_settle(lab);
+        assert_in_range(s3_gets(lab->s3), gets + USED - 1, gets + USED + 1);
+        gets = s3_gets(lab->s3);
+    }
+    assert_int_equal(lab_stats(lab).known_dropped, 0);
+}
+
+static void test_off_searches_nothing(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_OFF);
+    make_order(5, OBJECTS);
+    begin_epoch(lab);
+    lab_settle(lab);
+    assert_int_equal(lab_stats(lab).order_searches, 0);
+    assert_int_equal(s3_gets(lab->s3), 2 * BATCH);
+}
+
+/* No order of torch's: searched for once an epoch, and nothing but what is announced is brought. */
+static void test_order_of_something_else(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        order[i] = (i * 353 + 100) % OBJECTS;
+    }
+    begin_epoch(lab);
+    announce(lab, 2);
+    announce(lab, 3);
+    lab_settle(lab);
+    assert_int_equal(lab_stats(lab).order_searches, 1);
+    assert_int_equal(lab_stats(lab).known_orders, 0);
+    assert_int_equal(s3_gets(lab->s3), 4 * BATCH);
+} /* and the plan ends while the search may still run */
+
+static bool has_missed(struct lab *lab)
+{
+    return lab_stats(lab).order_misses >= awaited;
+}
+
+/* A validation set in its order: nothing to look for. Another sampler: looked for in a few epochs, then no
+ * more. */
+static void test_searches_for_nothing_end(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        order[i] = i;
+    }
+    begin_epoch(lab);
+    announce(lab, 2);
+    assert_int_equal(lab_stats(lab).order_searches, 0);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        order[i] = (i * 353 + 100) % OBJECTS;
+    }
+    for (unsigned epoch = 1; epoch <= 5; epoch++) {
+        uint64_t before = lab_stats(lab).order_misses;
+        announce(lab, 0);
+        announce(lab, 1);
+        awaited = epoch < 3 ? (unsigned)before + 1 : 3;
+        lab_until(lab, has_missed);
+    }
+    assert_int_equal(lab_stats(lab).order_searches, 3);
+    lab_settle(lab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_rest_of_the_epoch, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_first_mismatch_ends_it, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_bound_of_what_lies_ahead, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_off_searches_nothing, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_order_of_something_else, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_searches_for_nothing_end, lab_set_up, lab_tear_down),
+    };
+    return cmocka_run_group_tests_name("known orders", tests, NULL, NULL);
+}
