@@ -34,6 +34,8 @@ CONFIG_SRC := $(wildcard config/*.c)
 CONFIG_SO_SRC := config/maps.c config/key.c
 SO_SRC := $(wildcard interpose/*.c) $(CONFIG_SO_SRC)
 INDEX_SRC := interpose/index.c
+# What a program file is: the same rules in the preloaded object and in the command.
+OBSTACLE_SRC := interpose/obstacle.c interpose/elf.c
 
 so_obj = $(patsubst %.c,$(O)/so/%.o,$(1))
 obj = $(patsubst %.c,$(O)/%.o,$(1))
@@ -76,7 +78,8 @@ $(CONFIG_LIB): $(call obj,$(CONFIG_SRC))
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 define room_rule
-$(call room_lib,$(1)): $(call obj,$(wildcard fetch/$(1)/*.c)) $(if $(filter list,$(1)),$(call obj,$(INDEX_SRC)))
+$(call room_lib,$(1)): $(call obj,$(wildcard fetch/$(1)/*.c)) $(if $(filter list,$(1)),$(call obj,$(INDEX_SRC))) \
+		$(if $(filter cmd,$(1)),$(call obj,$(OBSTACLE_SRC)))
 	@mkdir -p $$(@D)
 	$$(Q)rm -f $$@ && ar rcs $$@ $$^
 endef
@@ -86,6 +89,15 @@ $(foreach r,$(ROOMS),$(eval $(call room_rule,$(r))))
 $(B)/headrace: $(ROOM_LIBS) $(CONFIG_LIB)
 	$(if $(V),,@echo "  LD      $@")
 	$(Q)$(CC) $(SAN_FLAGS) -rdynamic -o $@ -Wl,--start-group $(ROOM_LIBS) $(CONFIG_LIB) -Wl,--end-group $(FETCH_LIBS)
+
+# The same with its libraries beside it (scripts/dist). The old tag, because it goes before LD_LIBRARY_PATH and holds for
+# what the libraries need as well.
+$(B)/headrace-dist: $(ROOM_LIBS) $(CONFIG_LIB)
+	$(if $(V),,@echo "  LD      $@")
+	$(Q)$(CC) $(SAN_FLAGS) -rdynamic -o $@ -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/lib' \
+		-Wl,--start-group $(ROOM_LIBS) $(CONFIG_LIB) -Wl,--end-group $(FETCH_LIBS)
+dist: so $(B)/headrace-dist
+	$(Q)sh scripts/dist $(B)/headrace-dist $(B)/libheadrace.so $(VERSION) $(B)/dist
 
 # Unit tests: tests/unit/ROOM/test_X.c -> build/tests/unit/ROOM/test_X, linked with ROOM and the rooms before it.
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
@@ -157,15 +169,17 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/headrace
 	install -m 0755 $(B)/headrace $(DESTDIR)$(PREFIX)/lib/headrace/headrace
 	install -m 0755 $(B)/libheadrace.so $(DESTDIR)$(PREFIX)/lib/headrace/libheadrace.so
+	install -m 0755 scripts/headrace-entrypoint $(DESTDIR)$(PREFIX)/lib/headrace/headrace-entrypoint
 	ln -sf ../lib/headrace/headrace $(DESTDIR)$(PREFIX)/bin/headrace
+	ln -sf ../lib/headrace/headrace-entrypoint $(DESTDIR)$(PREFIX)/bin/headrace-entrypoint
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/headrace $(DESTDIR)$(PREFIX)/lib/headrace/headrace \
-		$(DESTDIR)$(PREFIX)/lib/headrace/libheadrace.so
+	rm -f $(DESTDIR)$(PREFIX)/bin/headrace $(DESTDIR)$(PREFIX)/bin/headrace-entrypoint
+	cd $(DESTDIR)$(PREFIX)/lib/headrace && rm -f headrace headrace-entrypoint libheadrace.so
 	-rmdir $(DESTDIR)$(PREFIX)/lib/headrace
-soak dist:
+soak:
 	@echo "make $@: not available in this version" >&2; exit 2
 clean:
-	rm -rf build/obj build/lib build/tests build/libheadrace.so build/headrace build/exports.map \
+	rm -rf build/obj build/lib build/tests build/libheadrace.so build/headrace build/headrace-dist build/dist build/exports.map \
 		build-address build-undefined build-thread
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

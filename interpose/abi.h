@@ -136,10 +136,12 @@ enum hr_op {
     HR_OP_SEGMENT = 7, /* bytes of a face's object are wanted; path is a struct hr_segment_ask, tree is not
                           used. Answer: one file that is in the cache and holds ask.offset: a segment, or the
                           whole object's file. -ESTALE: nobody knows that face (any more), or the object was
-                          replaced in the store */
+                          replaced in the store. entry HR_SEGMENT_HINT: nobody waits for the answer */
     HR_OP_WHOLE = 8,   /* the same, for the whole object as one plain file. -ENOSPC: it does not fit */
     HR_OP_COUNT
 };
+
+#define HR_SEGMENT_HINT 1u
 
 /* What SEGMENT and WHOLE carry in place of a path. */
 struct hr_segment_ask {

@@ -4,19 +4,14 @@
 
 #include "interpose/context.h"
 #include "interpose/cwd.h"
-#include "interpose/elf.h"
+#include "interpose/obstacle.h"
 #include "interpose/path.h"
 #include "interpose/tiny.h"
 #include "interpose/inner.h"
 
-#define SCRIPT_LEVELS 4 /* `#!` lines followed; the kernel gives up behind the fourth too */
 /* Copied to the caller's stack, which may be a thread's of 128 KiB: 4,096 variables and a long LD_PRELOAD. */
 #define COPY_BYTES_MAX (40 * 1024)
 #define DEFAULT_SEARCH "/bin:/usr/bin" /* what libc takes when PATH is unset */
-
-/* The one obstacle that LD_PRELOAD does not mind: such a program ignores it, and its own children (of
- * valgrind, of an init in a container) may be preloaded again. */
-static const char static_program[] = "static program";
 
 static const char own_file[] = "libheadrace.so";
 static const char preload_name[] = "LD_PRELOAD=";
@@ -119,89 +114,9 @@ void hr_child_environment(char **copy, char *const envp[])
 /* ---- the program
  * ------------------------------------------------------------------------------------------------- */
 
-static long read_at(void *source, void *buffer, size_t size, uint64_t offset)
-{
-    if (offset > INT64_MAX) {
-        return -EINVAL;
-    }
-    return hr_sys(SYS_pread64, *(const int *)source, (long)buffer, (long)size, (long)offset, 0, 0);
-}
-
 static bool stat_at(int dirfd, const char *path, int flags, struct stat *ret)
 {
     return hr_sys(SYS_newfstatat, dirfd, (long)path, (long)ret, flags, 0, 0) == 0;
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat a_stat, b_stat;
-    return strcmp(a, b) == 0 || (stat_at(AT_FDCWD, a, 0, &a_stat) && stat_at(AT_FDCWD, b, 0, &b_stat) &&
-                                 a_stat.st_dev == b_stat.st_dev && a_stat.st_ino == b_stat.st_ino);
-}
-
-/* The loader drops a preload with a path from LD_PRELOAD when an exec changes who the process is. */
-static bool changes_identity(const struct stat *stat)
-{
-    if ((stat->st_mode & S_ISUID) && stat->st_uid != (uid_t)hr_sys(SYS_geteuid, 0, 0, 0, 0, 0, 0)) {
-        return true;
-    }
-    return (stat->st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
-           stat->st_gid != (gid_t)hr_sys(SYS_getegid, 0, 0, 0, 0, 0, 0);
-}
-
-/* Opens only regular files: opening anything else may wait or do something. */
-static bool identify(int dirfd, const char *path, struct hr_elf *ret_elf, struct stat *ret_stat)
-{
-    int flags = path[0] == '\0' ? AT_EMPTY_PATH : 0;
-    if (!stat_at(dirfd, path, flags, ret_stat) || !S_ISREG(ret_stat->st_mode)) {
-        return false;
-    }
-    long fd = dirfd;
-    if (path[0] != '\0') {
-        fd = hr_sys(SYS_openat, dirfd, (long)path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0, 0, 0);
-        if (fd < 0) {
-            return false;
-        }
-    }
-    int source = (int)fd;
-    hr_elf_identify(read_at, &source, ret_elf);
-    if (path[0] != '\0') {
-        hr_sys(SYS_close, fd, 0, 0, 0, 0, 0);
-    }
-    return true;
-}
-
-/* Why the program cannot be preloaded; NULL: it can, or there is no telling. */
-static const char *obstacle(int dirfd, const char *path)
-{
-    struct hr_elf elf;
-    struct stat stat;
-    char interpreter[HR_ELF_INTERP_MAX];
-    if (!identify(dirfd, path, &elf, &stat)) {
-        return NULL;
-    }
-    for (int level = 0; elf.kind == HR_ELF_SCRIPT; level++) {
-        memcpy(interpreter, elf.interp, sizeof(interpreter));
-        path = interpreter;
-        if (level == SCRIPT_LEVELS || !identify(AT_FDCWD, path, &elf, &stat)) {
-            return NULL;
-        }
-    }
-    const char *own = hr_elf_own_interp();
-    switch (elf.kind) {
-    case HR_ELF_STATIC:
-        /* The loader itself, called with a program as its argument, preloads like any other start. */
-        return own && path[0] != '\0' && same_file(path, own) ? NULL : static_program;
-    case HR_ELF_FOREIGN:
-        return "program of another architecture";
-    case HR_ELF_DYNAMIC:
-        if (own && !same_file(elf.interp, own)) {
-            return "program of another libc";
-        }
-        return changes_identity(&stat) ? "setuid program" : NULL;
-    default:
-        return NULL;
-    }
 }
 
 /* ---- the verdict
@@ -235,7 +150,7 @@ long hr_child_judge(int dirfd, const char *path, char *const envp[], bool *ret_h
     if (bytes == 0 && !hr_cwd_matters()) {
         return 0;
     }
-    const char *why = obstacle(dirfd, path);
+    const char *why = hr_obstacle(dirfd, path, NULL);
     if (!why) {
         return 0;
     }
@@ -249,7 +164,9 @@ long hr_child_judge(int dirfd, const char *path, char *const envp[], bool *ret_h
         return 0;
     }
     say_invisible(path, why);
-    return why == static_program ? 0 : (long)bytes;
+    /* A static program ignores LD_PRELOAD, and its own children (of valgrind, of an init in a container) may
+     * be preloaded again. */
+    return why == hr_obstacle_static ? 0 : (long)bytes;
 }
 
 bool hr_child_is_program(int dirfd, const char *path)

@@ -186,8 +186,11 @@ static int attach_and_join(void)
     uint64_t start_ms = hr_now_ms();
     while ((error = try_join(dir)) != 0) {
         if (hr_now_ms() - start_ms > CONTEXT_TIMEOUT_MS) {
-            hr_say(error == -ENOENT ? "the daemon does not know this environment: " : "no daemon in ", dir,
-                   NULL);
+            hr_say(error == -ENOENT ? "the daemon does not know this environment: "
+                   : error == -EPROTO
+                       ? "another version of headrace was installed since this program started: "
+                       : "no daemon in ",
+                   dir, NULL);
             return -EIO;
         }
         hr_sleep_ms(RETRY_MS);

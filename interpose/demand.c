@@ -279,6 +279,7 @@ void hr_demand_hint(const struct hr_session *session, const struct hr_segment_as
 {
     struct hr_slot request;
     fill_request(&request, session, HR_OP_SEGMENT, 0);
+    request.entry = HR_SEGMENT_HINT;
     request.ticket = take_ticket(session->slots);
     request.path_len = sizeof(*wanted);
     (void)put_request(session->slots, &request, wanted);

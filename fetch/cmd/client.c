@@ -304,6 +304,10 @@ int hr_client_attach(const struct hr_job *job, uint32_t *ret_trees, char ret_war
 {
     uint8_t key[HR_CONTEXT_KEY_BYTES];
     char hex[2 * sizeof key + 1];
+    int error = hr_client_check_version(job->cache_dir, message);
+    if (error < 0) {
+        return error;
+    }
     hr_context_key(job->envp, (uint32_t)geteuid(), key);
     hr_hex_encode(key, sizeof key, hex);
     json_t *env = json_array();
@@ -319,8 +323,8 @@ int hr_client_attach(const struct hr_job *job, uint32_t *ret_trees, char ret_war
         return -EILSEQ;
     }
     json_t *answer = NULL;
-    int error = hr_client_ask(job, true, json_pack("{s:s, s:s, s:o}", "op", "attach", "key", hex, "env", env),
-                              &answer, message);
+    error = hr_client_ask(job, true, json_pack("{s:s, s:s, s:o}", "op", "attach", "key", hex, "env", env),
+                          &answer, message);
     if (error < 0) {
         return error;
     }

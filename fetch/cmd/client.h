@@ -37,6 +37,9 @@ int hr_job_check_point(const struct hr_job *job, const struct hr_map *map, char 
  * of it and its line in message. */
 int hr_client_ask(const struct hr_job *job, bool start, json_t *request /* stolen */, json_t **ret_answer,
                   char message[HR_MESSAGE_BYTES]);
+/* 0; -EPROTO with message: a living daemon of cache_dir is of another version, which goes on serving its
+ * jobs. */
+int hr_client_check_version(const char *cache_dir, char message[HR_MESSAGE_BYTES]);
 /* Makes the job's context known: key from job->envp; secrets and settings go over the socket. ret_trees (may
  * be NULL) has room for HR_MAPS_MAX numbers. ret_warning (may be NULL) gets one line or "": settings that the
  * daemon, started by another job, has otherwise. */

@@ -31,12 +31,16 @@ int hr_cmd_run(int argc, char **argv);
 int hr_cmd_ls(int argc, char **argv);
 int hr_cmd_stat(int argc, char **argv);
 int hr_cmd_cat(int argc, char **argv);
+int hr_cmd_top(int argc, char **argv);
+int hr_cmd_warm(int argc, char **argv);
 int hr_cmd_status(int argc, char **argv);
 int hr_cmd_stop(int argc, char **argv);
 int hr_cmd_attach(int argc, char **argv);
 int hr_cmd_daemon(int argc, char **argv);
 int hr_cmd_config(int argc, char **argv);
 int hr_cmd_bench(int argc, char **argv);
+int hr_cmd_doctor(int argc, char **argv);
+int hr_cmd_probe(int argc, char **argv);
 int hr_cmd_version(int argc, char **argv);
 int hr_cmd_help(int argc, char **argv);
 

@@ -10,6 +10,8 @@
 
 #include "fetch/cache/cache.h"
 
+#define HR_MAPPED_DEV_SHIFT 28 /* st_dev of what is mapped is 0x1nnnnnnn, which no disk has: plan/tree.c */
+
 static size_t env_count(char *const *envp)
 {
     size_t count = 0;
@@ -133,6 +135,9 @@ int hr_job_check_point(const struct hr_job *job, const struct hr_map *map, char 
 {
     struct stat st;
     if (hr_settings_map_bool(job->settings, map, HR_SETTING_HIDE) || stat(map->path, &st) < 0) {
+        return 0;
+    }
+    if (st.st_dev >> HR_MAPPED_DEV_SHIFT == 1) { /* we run inside a job that has it mapped */
         return 0;
     }
     if (!S_ISDIR(st.st_mode)) {

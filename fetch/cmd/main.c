@@ -7,27 +7,48 @@
 #include "config/settings.h"
 
 const struct hr_command hr_commands[] = {
-    {"run", hr_cmd_run, "run [--map PATH=URL]... [--set NAME=VALUE]... [--init] [--] COMMAND [ARG...]",
+    {"run", hr_cmd_run,
+     "run [--map PATH=URL]... [--set NAME=VALUE]... [--record FILE] [--replay FILE] [--init] [--] COMMAND "
+     "[ARG...]",
      "Runs COMMAND so that each PATH is its URL (s3://bucket/prefix). Without --map the maps of HEADRACE_MAP "
      "are "
      "used. The exit status is COMMAND's; 125 when headrace itself fails, 126 and 127 when COMMAND cannot be "
      "run or "
-     "found. --init stays as its parent, forwards signals and reaps children (the default as PID 1).",
+     "found. --record writes the order of first opens to FILE when COMMAND ends; --replay fetches along such "
+     "an order. --init stays as its parent, forwards signals and reaps children (the default as PID 1).",
      false},
     {"ls", hr_cmd_ls, "ls [-R] [-l] PATH|URL...", "Names below a mapped path or a URL, from the index.",
      false},
     {"stat", hr_cmd_stat, "stat PATH|URL...", "Size, time, ETag and key of a name.", false},
     {"cat", hr_cmd_cat, "cat PATH|URL...", "Bytes of objects, through the cache.", false},
+    {"warm", hr_cmd_warm, "warm PATH...|-",
+     "Brings files, and all below directories, into the cache and waits until they are there; `-` reads "
+     "paths "
+     "from stdin, one a line. Stops when the cache is full, before it pushes out what it brought.",
+     false},
     {"status", hr_cmd_status, "status [--json]", "What the daemon of this cache directory did and is doing.",
+     false},
+    {"top", hr_cmd_top, "top [--count N]",
+     "What the daemon does, each second, N times or until it is interrupted: in place on a terminal, else a "
+     "line each.",
      false},
     {"stop", hr_cmd_stop, "stop", "Ends the daemon; the cache stays.", false},
     {"config", hr_cmd_config, "config", "Every setting, its value and where it came from.", false},
+    {"doctor", hr_cmd_doctor, "doctor [PROGRAM]",
+     "Checks settings, cache place, limits, and for each map of HEADRACE_MAP endpoint, credentials, "
+     "permissions "
+     "and clock; prints what to do and ends with 1 when something is wrong. With PROGRAM: whether that "
+     "program "
+     "can be preloaded, and why not.",
+     false},
     {"bench", hr_cmd_bench, "bench [--json] [--connections N[,N...]] [--requests N] URL",
      "How fast this machine gets whole objects under URL with nothing in between: the raw ceiling.", false},
     {"version", hr_cmd_version, "version", "The version.", false},
     {"help", hr_cmd_help, "help [COMMAND|settings]", "This text; one command; the settings.", false},
     {"daemon", hr_cmd_daemon, "daemon --cache-dir DIR [--ready-fd N]",
      "The daemon itself; started by the others.", true},
+    {"probe", hr_cmd_probe, "probe", "Does a program start under the preload and see its maps? For `run`.",
+     true},
     {"attach", hr_cmd_attach, "attach [--fd N]", "Makes this environment's maps known to the daemon.", true},
     {NULL, NULL, NULL, NULL, false},
 };

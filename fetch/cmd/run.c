@@ -14,6 +14,9 @@
 #include "fetch/base/cleanup.h"
 #include "fetch/base/text.h"
 #include "fetch/cmd/client.h"
+#include "fetch/cmd/orders.h"
+#include "fetch/cmd/program.h"
+#include "interpose/obstacle.h"
 
 #define HR_SETS_MAX 128
 #define HR_MAP_TEXT_MAX (1u << 20)
@@ -23,7 +26,8 @@ extern char **environ;
 struct run_args {
     const char *sets[HR_SETS_MAX];
     size_t set_count;
-    struct hr_buf maps; /* joined by newlines */
+    struct hr_buf maps;          /* joined by newlines */
+    const char *record, *replay; /* files, or NULL */
     bool init;
 };
 
@@ -63,11 +67,16 @@ static int parse(int argc, char **argv, struct run_args *args)
                 hr_complain("--map %s: too long", argv[i]);
                 return -1;
             }
+        } else if (strcmp(argv[i], "--record") == 0 && has_value) {
+            args->record = argv[++i];
+        } else if (strcmp(argv[i], "--replay") == 0 && has_value) {
+            args->replay = argv[++i];
         } else if (strcmp(argv[i], "--set") == 0 && has_value && args->set_count < HR_SETS_MAX) {
             args->sets[args->set_count++] = argv[++i];
         } else {
             hr_complain("run: %s %s", argv[i],
-                        strcmp(argv[i], "--map") == 0 || strcmp(argv[i], "--set") == 0
+                        strcmp(argv[i], "--map") == 0 || strcmp(argv[i], "--set") == 0 ||
+                                strcmp(argv[i], "--record") == 0 || strcmp(argv[i], "--replay") == 0
                             ? "needs one more argument"
                             : "is no option");
             return -1;
@@ -174,11 +183,51 @@ static int prepare(struct run_args *args, struct hr_job *job)
         return error;
     }
     char warning[HR_MESSAGE_BYTES] = "";
-    error = hr_client_attach(job, NULL, warning, message);
-    if (error < 0 || warning[0]) {
-        hr_complain("%s", error < 0 ? message : warning);
+    uint32_t trees[HR_MAPS_MAX];
+    error = hr_client_attach(job, trees, warning, message);
+    if (error == 0 && warning[0]) {
+        hr_complain("%s", warning);
+    }
+    if (error == 0 && args->replay) { /* before it may be written anew */
+        error = hr_order_replay(job, trees, args->replay, message);
+    }
+    if (error == 0 && args->record) {
+        error = hr_order_record(job, trees, args->record, message);
+    }
+    if (error < 0) {
+        hr_complain("%s", message);
     }
     return error;
+}
+
+/* LD_PRELOAD without us, who are its first name: the loader of another libc would refuse to start the
+ * program. */
+static int leave_preload(struct hr_job *job)
+{
+    const char *names = hr_job_getenv(job, "LD_PRELOAD");
+    const char *others = names + strcspn(names, " :");
+    hr_cleanup_free char *rest = strdup(*others ? others + 1 : "");
+    return rest ? hr_job_setenv(job, "LD_PRELOAD", rest) : -ENOMEM;
+}
+
+/* A command that cannot be preloaded runs without its maps, said once, or (`required`) not at all. */
+static int check_command(struct hr_job *job, const char *name)
+{
+    struct hr_program program;
+    if (hr_program_look(name, hr_job_getenv(job, "PATH"), &program) < 0) {
+        return 0; /* exec will say so */
+    }
+    const char *why = program.obstacle ? program.obstacle : program.go ? "Go program" : NULL;
+    if (!why) {
+        return 0;
+    }
+    bool required = hr_settings_bool(job->settings, HR_SETTING_REQUIRED);
+    hr_complain("%s cannot be preloaded (%s): %s", name, why,
+                required ? "it is not started, because required=on" : "mapped paths are not visible to it");
+    if (required) {
+        return -ENOEXEC;
+    }
+    return program.obstacle && program.obstacle != hr_obstacle_static ? leave_preload(job) : 0;
 }
 
 static int exec_command(struct hr_job *job, char **command)
@@ -188,6 +237,14 @@ static int exec_command(struct hr_job *job, char **command)
     int error = errno;
     hr_complain("%s: %s", command[0], strerror(error));
     return error == ENOENT ? HR_EXIT_NOT_FOUND : HR_EXIT_CANNOT_EXEC;
+}
+
+/* A terminal's own signal (kernel's, to its whole foreground group) has reached the command already. */
+static bool has_it_already(const siginfo_t *info, pid_t child)
+{
+    bool of_terminal = info->si_signo == SIGINT || info->si_signo == SIGQUIT || info->si_signo == SIGTSTP ||
+                       info->si_signo == SIGWINCH;
+    return of_terminal && info->si_code == SI_KERNEL && getpgid(child) == getpgrp();
 }
 
 /* PID 1 and --init: the command is a child in its own process group's place; signals go on to it, orphans are
@@ -207,12 +264,15 @@ static int stay_as_parent(struct hr_job *job, char **command)
         return HR_EXIT_OWN;
     }
     for (;;) {
-        int number = 0, status;
-        if (sigwait(&all, &number) != 0) {
+        siginfo_t info;
+        int status;
+        if (sigwaitinfo(&all, &info) < 0) {
             continue;
         }
-        if (number != SIGCHLD) {
-            (void)kill(child, number);
+        if (info.si_signo != SIGCHLD) {
+            if (!has_it_already(&info, child)) {
+                (void)kill(child, info.si_signo);
+            }
             continue;
         }
         pid_t ended;
@@ -231,10 +291,14 @@ int hr_cmd_run(int argc, char **argv)
     if (used < 0) {
         return HR_EXIT_USAGE;
     }
-    struct hr_job job;
+    struct hr_job job = {.settings = NULL};
     int error = prepare(&args, &job);
     hr_buf_release(&args.maps);
+    if (error == 0) {
+        error = check_command(&job, argv[used]);
+    }
     if (error < 0) {
+        hr_job_free(&job);
         return HR_EXIT_OWN;
     }
     return args.init || getpid() == 1 ? stay_as_parent(&job, argv + used) : exec_command(&job, argv + used);

@@ -19,6 +19,7 @@
 
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
+#include "fetch/base/limits.h"
 #include "fetch/base/log.h"
 #include "fetch/serve/contexts.h"
 #include "fetch/serve/crash.h"
@@ -27,10 +28,12 @@
 #include "fetch/serve/slots.h"
 #include "fetch/serve/socket.h"
 
-#define HR_WRITER_THREADS 2     /* 95 us a 100 KB file: two keep up with 20 k objects/s */
-#define HR_USE_CLOCK_MS 10000   /* step of the clock that clients note; only its order matters */
-#define HR_NET_THREADS_MAX 4    /* net_threads=auto: one carries 20 k small requests/s or 1 GB/s of TLS */
-#define HR_OPEN_FILES (1 << 16) /* connections, writers' files; less where the hard limit is lower */
+#define HR_WRITER_THREADS 2         /* 95 us a 100 KB file: two keep up with 20 k objects/s */
+#define HR_USE_CLOCK_MS 10000       /* step of the clock that clients note; only its order matters */
+#define HR_NET_THREADS_MAX 4        /* net_threads=auto: one carries 20 k small requests/s or 1 GB/s of TLS */
+#define HR_FILES_BESIDE 64          /* open files beside the connections': sockets, log, journal, index */
+#define HR_MEMORY_LEAST (32u << 20) /* bytes; the least that the setting allows */
+#define HR_OPEN_FILES (1 << 16)     /* connections, writers' files; less where the hard limit is lower */
 
 struct daemon {
     const char *cache_dir;
@@ -42,6 +45,7 @@ struct daemon {
     struct hr_plan *plan;
     struct hr_cache *cache;
     struct hr_contexts *contexts;
+    struct hr_errands *errands;
     struct hr_intake *intake;
     struct hr_socket *socket;
     struct hr_timer heartbeat;
@@ -127,6 +131,7 @@ static void on_heartbeat(void *owner)
     bool active = hr_intake_tick(daemon->intake);
     active |= hr_plan_tick(daemon->plan);
     active |= hr_socket_activity(daemon->socket) > 0;
+    active |= hr_errands_tick(daemon->errands);
     struct hr_plan_stats stats;
     hr_plan_stats(daemon->plan, &stats);
     if (active || stats.in_flight > 0) {
@@ -149,6 +154,27 @@ static void raise_limits(void)
     }
 }
 
+/* The setting, or what the limit of open files leaves room for: one that fetches may hold a file as well. */
+static unsigned connection_budget(const struct hr_settings *settings)
+{
+    struct rlimit limit;
+    uint64_t asked = hr_settings_count(settings, HR_SETTING_CONNECTIONS);
+    uint64_t room = asked;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        room = limit.rlim_cur > HR_FILES_BESIDE ? (limit.rlim_cur - HR_FILES_BESIDE) / 2 : 1;
+    }
+    return (unsigned)(asked < room ? asked : room > 0 ? room : 1);
+}
+
+/* The setting, or a quarter of the cgroup's memory: the job lives in there too. */
+static uint64_t memory_budget(const struct hr_settings *settings)
+{
+    uint64_t asked = hr_settings_bytes(settings, HR_SETTING_MEMORY, 0);
+    uint64_t room = hr_limit_memory("/proc/self/cgroup", "/sys/fs/cgroup") / 4;
+    room = room < HR_MEMORY_LEAST ? HR_MEMORY_LEAST : room;
+    return asked < room ? asked : room;
+}
+
 static int open_network(struct daemon *daemon, char message[256])
 {
     uint64_t threads = hr_settings_count(daemon->settings, HR_SETTING_NET_THREADS);
@@ -159,7 +185,7 @@ static int open_network(struct daemon *daemon, char message[256])
     }
     struct hr_http_options http = {
         .threads = (unsigned)threads,
-        .max_connections = (unsigned)hr_settings_count(daemon->settings, HR_SETTING_CONNECTIONS),
+        .max_connections = connection_budget(daemon->settings),
         .user_agent = "headrace/" HR_VERSION,
     };
     int error = hr_http_new(&http, daemon->loop, &daemon->http);
@@ -168,6 +194,8 @@ static int open_network(struct daemon *daemon, char message[256])
             .loop = daemon->loop,
             .http = daemon->http,
             .timeout_ms = (unsigned)hr_settings_seconds(daemon->settings, HR_SETTING_TIMEOUT_S) * 1000,
+            .hedges = hr_settings_bool(daemon->settings, HR_SETTING_HEDGE),
+            .connections = connection_budget(daemon->settings),
         };
         error = hr_stores_new(&stores, &daemon->stores);
     }
@@ -175,6 +203,13 @@ static int open_network(struct daemon *daemon, char message[256])
         snprintf(message, 256, "cannot start the network: %s", strerror(-error));
     }
     return error;
+}
+
+static unsigned list_lanes(const struct hr_settings *settings)
+{
+    unsigned lanes = (unsigned)hr_settings_count(settings, HR_SETTING_LIST_LANES);
+    unsigned connections = connection_budget(settings);
+    return lanes < connections ? lanes : connections;
 }
 
 static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char message[256])
@@ -185,9 +220,11 @@ static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char messag
         .control = daemon->shm.control,
         .cache_dir = daemon->cache_dir,
         .boot = boot,
-        .connections = (unsigned)hr_settings_count(settings, HR_SETTING_CONNECTIONS),
-        .memory_bytes = hr_settings_bytes(settings, HR_SETTING_MEMORY, 0),
+        .connections = connection_budget(settings),
+        .list_lanes = list_lanes(settings),
+        .memory_bytes = memory_budget(settings),
         .lookahead = hr_settings_bool(settings, HR_SETTING_LOOKAHEAD),
+        .order_search = hr_settings_enum(settings, HR_SETTING_ORDER_SEARCH),
         .small_max_bytes = hr_settings_bytes(settings, HR_SETTING_SMALL_MAX, 0),
     };
     int error = hr_plan_new(&plan, &daemon->plan);
@@ -226,11 +263,15 @@ static int open_doors(struct daemon *daemon, char message[256])
     if (error == 0) {
         error = hr_intake_start(daemon->loop, &daemon->shm, daemon->plan, daemon->cache, &daemon->intake);
     }
+    if (error == 0) {
+        error = hr_errands_new(daemon->loop, daemon->plan, &daemon->errands);
+    }
     struct hr_socket_options options = {
         .loop = daemon->loop,
         .cache_dir = daemon->cache_dir,
         .plan = daemon->plan,
         .contexts = daemon->contexts,
+        .errands = daemon->errands,
         .control = daemon->shm.control,
         .status = status_text,
         .stop = stop,
@@ -308,6 +349,7 @@ static void end(struct daemon *daemon)
     if (daemon->cache) {
         hr_cache_close(daemon->cache); /* what is being written arrives in the plan */
     }
+    hr_errands_free(daemon->errands);
     hr_plan_free(daemon->plan);
     hr_contexts_free(daemon->contexts);
     if (daemon->signal_fd >= 0) {

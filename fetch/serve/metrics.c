@@ -24,6 +24,18 @@ static json_t *wait_of(const struct hr_hist *hist)
     return wait;
 }
 
+static void by_reason(json_t *document, const char *format, unsigned reason, uint64_t value)
+{
+    static const char *const names[HR_REASON_COUNT] = {
+        [HR_REASON_DEMAND] = "demand", [HR_REASON_LOOKAHEAD] = "lookahead", [HR_REASON_REPLAY] = "replay",
+        [HR_REASON_WINDOW] = "window", [HR_REASON_HINT] = "hint",           [HR_REASON_SWEEP] = "sweep",
+    };
+    const char *split = strchr(format, '%');
+    char key[64];
+    snprintf(key, sizeof key, "%.*s%s%s", (int)(split - format), format, names[reason], split + 2);
+    json_object_set_new(document, key, number(value));
+}
+
 static json_t *plan_of(const struct hr_plan_stats *plan)
 {
     json_t *document = json_object();
@@ -32,10 +44,11 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "memory_bytes", number(plan->memory_bytes));
     json_object_set_new(document, "memory_max_bytes", number(plan->memory_max_bytes));
     json_object_set_new(document, "listings", number(plan->listings));
-    json_object_set_new(document, "fetched_demand", number(plan->fetched[HR_REASON_DEMAND]));
-    json_object_set_new(document, "fetched_lookahead", number(plan->fetched[HR_REASON_LOOKAHEAD]));
-    json_object_set_new(document, "fetched_window", number(plan->fetched[HR_REASON_WINDOW]));
-    json_object_set_new(document, "fetched_sweep", number(plan->fetched[HR_REASON_SWEEP]));
+    for (unsigned reason = 0; reason < HR_REASON_COUNT; reason++) {
+        by_reason(document, "fetched_%s", reason, plan->fetched[reason]);
+        by_reason(document, "used_%s", reason, plan->used[reason]);
+        by_reason(document, "wasted_%s_bytes", reason, plan->wasted_bytes[reason]);
+    }
     json_object_set_new(document, "segment_hits", number(plan->segment_hits));
     json_object_set_new(document, "segment_misses", number(plan->segment_misses));
     json_object_set_new(document, "copied_bytes", number(plan->copied_bytes));
@@ -43,10 +56,38 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "announced_used", number(plan->announced_used));
     json_object_set_new(document, "lookahead_learned", number(plan->lookahead_learned));
     json_object_set_new(document, "lookahead_dropped", number(plan->lookahead_dropped));
+    json_object_set_new(document, "order_searches", number(plan->order_searches));
+    json_object_set_new(document, "order_misses", number(plan->order_misses));
+    json_object_set_new(document, "known_order", number(plan->known_orders));
+    json_object_set_new(document, "known_seed", number(plan->known_seed));
+    json_object_set_new(document, "known_dropped", number(plan->known_dropped));
+    json_object_set_new(document, "known_ahead", number(plan->known_ahead));
+    json_object_set_new(document, "replay_steps", number(plan->replay_steps));
+    json_object_set_new(document, "replay_unknown", number(plan->replay_unknown));
+    json_object_set_new(document, "replay_ahead", number(plan->replay_ahead));
+    json_object_set_new(document, "replay_misses", number(plan->replay_misses));
+    json_object_set_new(document, "replay_jumps", number(plan->replay_jumps));
+    json_object_set_new(document, "replay_dropped", number(plan->replay_dropped));
     json_object_set_new(document, "sweep_used", number(plan->swept_used));
     json_object_set_new(document, "changed", number(plan->changed));
     json_object_set_new(document, "md5_off", number(plan->md5_off));
     return document;
+}
+
+/* One object an endpoint: how many requests it gets at a time, and what changed that. */
+static json_t *endpoints_of(const struct hr_stores *stores)
+{
+    json_t *list = json_array();
+    struct hr_endpoint_stats stats;
+    for (unsigned i = 0; hr_stores_endpoint(stores, i, &stats); i++) {
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "endpoint",
+                                              stats.endpoint, "width", (json_int_t)stats.width, "inflight",
+                                              (json_int_t)stats.calls, "grown", (json_int_t)stats.grown,
+                                              "cuts", (json_int_t)stats.cuts, "throttled",
+                                              (json_int_t)stats.throttled, "hedges", (json_int_t)stats.hedges,
+                                              "hedges_won", (json_int_t)stats.hedges_won));
+    }
+    return list;
 }
 
 /* Anonymous memory of this process in bytes: what the memory budget is about. */
@@ -95,6 +136,10 @@ char *hr_metrics_json(const struct hr_metrics_sources *sources)
                                   (json_int_t)cache.evictions, "verify_failures",
                                   (json_int_t)cache.verify_failures, "adopted", (json_int_t)cache.adopted,
                                   "faces", (json_int_t)cache.faces, "segments", (json_int_t)cache.segments));
+    json_object_update_new(json_object_get(document, "cache"),
+                           json_pack("{s:s, s:I, s:f}", "policy", cache.keeps_set ? "keep" : "recent",
+                                     "kept_bytes", (json_int_t)cache.kept_bytes, "hit_rate",
+                                     cache.uses ? (double)cache.use_hits / (double)cache.uses : 0.0));
     json_object_set_new(document, "index",
                         json_pack("{s:I, s:I, s:I, s:I}", "objects", (json_int_t)plan.index_objects, "bytes",
                                   (json_int_t)plan.index_bytes, "hidden", (json_int_t)plan.hidden, "trees",
@@ -108,10 +153,12 @@ char *hr_metrics_json(const struct hr_metrics_sources *sources)
     json_object_set_new(document, "inflight", number(plan.in_flight));
     json_object_set_new(document, "retries", number(store.retries));
     json_object_set_new(document, "throttled", number(store.throttled));
-    json_object_set_new(document, "hedges", number(0));
+    json_object_set_new(document, "hedges", number(store.hedges));
+    json_object_set_new(document, "hedges_won", number(store.hedges_won));
     json_object_set_new(document, "errors", number(store.errors));
     json_object_set_new(document, "wait_ms", wait_of(&plan.wait));
     json_object_set_new(document, "plan", plan_of(&plan));
+    json_object_set_new(document, "endpoints", endpoints_of(sources->stores));
     char *text = json_dumps(document, JSON_COMPACT | JSON_PRESERVE_ORDER);
     json_decref(document);
     return text;

@@ -72,8 +72,11 @@ static void ask_bytes(struct hr_intake *intake, const struct hr_slot *slot)
 {
     struct hr_asker asker = hr_plan_ring_asker(intake->plan, slot->ticket);
     struct hr_segment_ask ask;
-    struct hr_reader reader = {
-        .context = slot->context, .tree = UINT32_MAX, .pid = slot->pid, .tid = slot->tid};
+    struct hr_reader reader = {.context = slot->context,
+                               .tree = UINT32_MAX,
+                               .pid = slot->pid,
+                               .tid = slot->tid,
+                               .hint = slot->op == HR_OP_SEGMENT && slot->entry == HR_SEGMENT_HINT};
     if (slot->path_len != sizeof ask) {
         struct hr_answer answer = {.error = -EINVAL};
         asker.fn(asker.owner, asker.ticket, &answer);

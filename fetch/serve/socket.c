@@ -344,7 +344,12 @@ static void handle(struct connection *connection, const json_t *request)
         reply_text(connection, "{}");
         server->options.stop(server->options.owner);
     } else {
-        reply_error(connection, -EINVAL, "unknown operation");
+        json_t *answer = hr_errands_do(server->options.errands, op, request, connection->pid);
+        if (answer) {
+            reply_json(connection, answer);
+        } else {
+            reply_error(connection, -EINVAL, "unknown operation");
+        }
     }
 }
 

@@ -6,6 +6,7 @@
  * of a large object: "file" is "" and "face" its number)
  *   {"op":"segment","tree":N,"face":N,"offset":N,"bytes":N} -> {"file":PATH,"offset":N,"size":N}: what lies
  * where in the object; it holds the byte at the offset asked for
+ *   those of errands.h
  *   {"op":"status"}                                        -> the status document
  *   {"op":"stop"}                                          -> {} once it is on its way
  * An answer that failed is {"error":"one line","errno":N}. Paths are percent-encoded (keys may hold any
@@ -17,6 +18,7 @@
 #include "fetch/net/loop.h"
 #include "fetch/plan/plan.h"
 #include "fetch/serve/contexts.h"
+#include "fetch/serve/errands.h"
 
 #define HR_SOCKET_NAME "sock" /* in cache_dir */
 
@@ -27,6 +29,7 @@ struct hr_socket_options {
     const char *cache_dir;
     struct hr_plan *plan;
     struct hr_contexts *contexts;
+    struct hr_errands *errands;
     struct hr_control *control;
     char *(*status)(void *owner); /* malloc'ed JSON text, one line */
     void (*stop)(void *owner);

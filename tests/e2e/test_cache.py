@@ -154,3 +154,59 @@ def test_revalidate_start_lists_again():
         os.unlink(os.path.join(s.local, "n000", "img_00000.jpg"))
         time.sleep(1.2)  # rclone's directory cache
         proc.expect_equal(len(s.job.good(["find", s.data, "-type", "f"]).splitlines()), 399, "names after a restart")
+
+
+EPOCH = """
+import hashlib, os, random, sys
+root, workers = sys.argv[1], 4
+names = sorted(os.listdir(root))
+random.Random(int(sys.argv[2])).shuffle(names)
+ends = []
+for worker in range(workers):
+    end, other = os.pipe()
+    if os.fork() == 0:
+        with os.fdopen(other, 'w') as out:
+            for name in names[worker::workers]:
+                with open(os.path.join(root, name), 'rb') as file:
+                    out.write('%s %s\\n' % (name, hashlib.sha256(file.read()).hexdigest()))
+        os._exit(0)
+    os.close(other)
+    ends.append(end)
+for end in ends:
+    with os.fdopen(end) as lines:
+        sys.stdout.write(lines.read())
+if any([os.wait()[1] for _ in range(workers)]):
+    sys.exit(1)
+"""
+BLOBS = 1024
+
+
+def write_blobs(half):
+    """256 MiB, no two files alike."""
+    folder = os.path.join(half, fixtures.BUCKET, fixtures.PREFIX)
+    os.makedirs(folder)
+    rng = random.Random(5)
+    for number in range(BLOBS):
+        with open(os.path.join(folder, "blob_%05d" % number), "wb") as out:
+            out.write(rng.randbytes(256 << 10))
+
+
+@test(NEEDS, timeout=120)
+def test_cache_keeps_a_set_through_epochs():
+    """A quarter of the data fits: from the second shuffled epoch on nearly a quarter of the opens need no GET; every
+    open gets the whole object; nothing is fetched that is not read."""
+    with scene(fixtures.in_order("blobs-%d-v1" % BLOBS, write_blobs), cache_size="64M") as s:
+        want = {name: fixtures.file_digest(os.path.join(s.local, name)) for name in os.listdir(s.local)}
+        gets = []
+        for epoch in range(4):
+            mark = s.front.mark()
+            lines = [line.split() for line in s.job.python(EPOCH, s.data, str(epoch)).splitlines()]
+            gets.append(len(s.front.log(mark).good))
+            proc.expect_equal(len(lines), BLOBS, "files of epoch %d" % epoch)
+            proc.expect_equal(dict(lines), want, "digests of epoch %d" % epoch)
+        cache = s.job.status()["cache"]
+        proc.expect(gets[0] <= 1.02 * BLOBS, "GETs of the first epoch", gets)
+        proc.expect(max(gets[1:]) <= 0.77 * BLOBS, "GETs of later epochs", gets, cache)
+        proc.expect_equal(cache["policy"], "keep", "policy")
+        proc.expect(cache["kept_bytes"] >= 48 << 20, "kept bytes", cache)
+        proc.expect(cache["hit_rate"] >= 0.16, "hit rate of all epochs", cache)

@@ -140,8 +140,8 @@ def test_many_pages():
         with headrace.Job("%s=s3://bkt/p" % data, store) as job:
             names = job.good(["find", data, "-type", "f"]).split()
             proc.expect_equal(sorted(os.fsencode(os.path.join(data, key[2:])) for key in objects), sorted(names), "names")
-            lists = [query for _, _, query in store.requests if "list-type" in query]
-            proc.expect(25 <= len(lists) <= 32, "%d LISTs for 25 pages" % len(lists))
+            lists = [query for _, _, query in store.requests if "list-type" in query and "max-keys=1" not in query]
+            proc.expect(25 <= len(lists) <= 40, "%d LISTs for 25 pages" % len(lists))
             inside = all("prefix=p%2F" in query or "prefix=p/" in query for query in lists)
             proc.expect(inside, "a LIST outside the prefix", *lists[:3])
             proc.expect_equal(job.good(["cat", data + "/3/000003"]), b"3", "bytes")

@@ -29,7 +29,7 @@ class Base(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.owner.answer(self)
 
-    do_HEAD = do_PUT = do_GET
+    do_HEAD = do_PUT = do_POST = do_GET
 
     def reply(self, status, headers, body):
         self.send_response_only(status)

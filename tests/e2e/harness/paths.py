@@ -66,6 +66,17 @@ def can_mount():
     return done.returncode == 0
 
 
+NAMESPACES = ("unshare", "-Urmpf", "--mount-proc", "--kill-child")  # root in user, mount and pid namespaces of its own
+
+
+@functools.lru_cache(maxsize=None)
+def has_namespaces():
+    """A container's stand-in; for root too, some kernels and containers refuse it."""
+    done = subprocess.run([*NAMESPACES, "mount", "-t", "tmpfs", "none", "/mnt"], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return done.returncode == 0
+
+
 @functools.lru_cache(maxsize=None)
 def missing(requirement):
     """'' when the machine has it, else the reason why a test that needs it is skipped."""
@@ -76,6 +87,8 @@ def missing(requirement):
         return "" if find_program("nginx") and scripted else "no nginx with lua or perl"
     if requirement == "root":
         return "" if os.geteuid() == 0 else "not root"
+    if requirement == "namespaces":
+        return "" if has_namespaces() else "the kernel refuses namespaces of its own"
     if requirement == "mount":
         return "" if can_mount() else "may not mount a tmpfs of its own"
     if requirement == "python-test":

@@ -10,6 +10,7 @@ struct rig {
     struct lab *lab;
     struct hr_settings *settings;
     struct hr_contexts *contexts;
+    struct hr_errands *errands;
     struct hr_socket *server;
     unsigned stops;
 };
@@ -41,11 +42,13 @@ static int set_up(void **state)
     assert_int_equal(
         hr_contexts_new(rig->lab->control, rig->lab->plan, rig->lab->stores, rig->settings, &rig->contexts),
         0);
+    assert_int_equal(hr_errands_new(rig->lab->loop, rig->lab->plan, &rig->errands), 0);
     struct hr_socket_options options = {
         .loop = rig->lab->loop,
         .cache_dir = rig->lab->dir,
         .plan = rig->lab->plan,
         .contexts = rig->contexts,
+        .errands = rig->errands,
         .control = rig->lab->control,
         .status = status,
         .stop = stop,
@@ -61,6 +64,7 @@ static int tear_down(void **state)
     struct rig *rig = *state;
     void *lab = rig->lab;
     hr_socket_close(rig->server);
+    hr_errands_free(rig->errands);
     s3_hold(rig->lab->s3, false, false);
     if (!rig->lab->ended) {
         lab_close(rig->lab);
@@ -322,14 +326,47 @@ static void test_name_of_the_socket(void **state)
     assert_int_equal(lstat(path, &st), 0);
 }
 
+/* Warming and orders: malformed ones are refused, and leave nothing behind. */
+static void test_errands_refused(void **state)
+{
+    struct rig *rig = *state;
+    static const char *const requests[] = {
+        "{\"op\":\"warm\"}\n",
+        "{\"op\":\"warm\",\"tree\":-1,\"paths\":[\"x\"]}\n",
+        "{\"op\":\"warm\",\"tree\":0,\"paths\":[\"d\"]}\n", /* no index yet */
+        "{\"op\":\"warm\",\"tree\":0,\"id\":9,\"paths\":[\"d\"]}\n",
+        "{\"op\":\"warm\",\"tree\":0,\"paths\":[7]}\n",
+        "{\"op\":\"warming\",\"id\":1}\n",
+        "{\"op\":\"record\",\"trees\":[0],\"file\":\"relative\"}\n",
+        "{\"op\":\"record\",\"trees\":[0],\"file\":\"/none/at/all\"}\n",
+        "{\"op\":\"record\",\"trees\":7}\n",
+        "{\"op\":\"replay\",\"trees\":[0],\"id\":3,\"lines\":[]}\n",
+        "{\"op\":\"replay\",\"trees\":[0],\"lines\":[\"@1\"]}\n",
+        "{\"op\":\"replay\",\"trees\":[77],\"lines\":[\"x\"]}\n",
+        "{\"op\":\"replay\",\"trees\":[0],\"lines\":[\"%zz\"]}\n",
+    };
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        assert_non_null(strstr(converse(rig, requests[i]), "\"errno\""));
+    }
+    assert_false(hr_errands_tick(rig->errands));
+    assert_non_null(
+        strstr(converse(rig, "{\"op\":\"replay\",\"trees\":[0],\"lines\":[],\"more\":true}\n"), "\"id\""));
+    assert_true(hr_errands_tick(rig->errands)); /* our own process asked, and lives */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define RIG_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        RIG_TEST(test_questions_and_answers),    RIG_TEST(test_large_object_by_segments),
-        RIG_TEST(test_stop_is_answered_first),   RIG_TEST(test_request_in_pieces),
-        RIG_TEST(test_request_without_end),      RIG_TEST(test_client_that_goes_away),
-        RIG_TEST(test_end_with_a_question_open), RIG_TEST(test_crowd),
+        RIG_TEST(test_questions_and_answers),
+        RIG_TEST(test_errands_refused),
+        RIG_TEST(test_large_object_by_segments),
+        RIG_TEST(test_stop_is_answered_first),
+        RIG_TEST(test_request_in_pieces),
+        RIG_TEST(test_request_without_end),
+        RIG_TEST(test_client_that_goes_away),
+        RIG_TEST(test_end_with_a_question_open),
+        RIG_TEST(test_crowd),
         RIG_TEST(test_name_of_the_socket),
 #undef RIG_TEST
     };

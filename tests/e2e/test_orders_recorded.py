@@ -1,0 +1,118 @@
+"""`headrace run --record` and `--replay`: yesterday's order of opens is fetched ahead of today's job."""
+import os
+import random
+
+from harness import headrace, proc
+from harness.case import test
+from harness.scene import scene
+
+NEEDS = ("nginx", "rclone")
+READ = """
+import hashlib, sys
+total = hashlib.sha256()
+for line in open(sys.argv[2]):
+    with open(sys.argv[1] + '/' + line.rstrip('\\n'), 'rb') as file:
+        total.update(file.read())
+print(total.hexdigest())
+"""
+
+
+def shuffled(s, seed, folders=("",)):
+    """A file with paths relative to the map, a line each."""
+    names = sorted(os.path.relpath(os.path.join(d, f), s.local) for d, _, fs in os.walk(s.local) for f in fs)
+    names = [name for name in names if name.startswith(tuple(folders))]
+    random.Random(seed).shuffle(names)
+    path = os.path.join(proc.temp_folder(), "names")
+    with open(path, "w") as out:
+        out.write("".join(name + "\n" for name in names))
+    return names, path
+
+
+def run(job, options, argv):
+    plain = job.run_argv(argv)
+    at = plain.index("--")
+    done = proc.run(plain[:at] + options + plain[at:], 60, env=job.env())
+    job.note_daemon()
+    return done
+
+
+def reader(s, path):
+    return ["/usr/bin/python3", "-c", READ, s.data, path]
+
+
+def lines_of(path):
+    with open(path) as file:
+        return file.read().splitlines()
+
+
+@test(NEEDS)
+def test_record_then_replay():
+    with scene(delay_ms=5) as s:
+        names, listed = shuffled(s, 1)
+        order = os.path.join(proc.temp_folder(), "order")
+        first = run(s.job, ["--record", order], reader(s, listed))
+        proc.expect(first.returncode == 0, "run --record", proc.tail(first.stderr))
+        proc.wait_until(lambda: os.path.exists(order), 10, "the order is written when the job has ended")
+        proc.expect_equal(lines_of(order), ["headrace-order 1"] + names, "the order of first opens")
+        with headrace.Job(s.job.maps, s.front, list="all") as other:  # a cache of its own, cold
+            before = s.front.log().keys()
+            second = run(other, ["--replay", order], reader(s, listed))
+            proc.expect_equal(second.stdout, first.stdout, "the same bytes")
+            plan = other.status()["plan"]
+            gets = sum(s.front.log().keys().values()) - sum(before.values()) - other.status()["hedges"]
+            proc.expect(gets <= len(names), "one GET an object", gets)
+            proc.expect_equal(plan["replay_steps"], len(names), "names of the order")
+            proc.expect_equal((plan["replay_misses"], plan["replay_dropped"], plan["fetched_sweep"]), (0, 0, 0),
+                              "misses, orders dropped, objects swept")
+            proc.expect_equal(plan["fetched_replay"] + plan["fetched_demand"], len(names), "objects by reason")
+            proc.expect(plan["fetched_replay"] > 0.8 * len(names), "most were there before they were asked for", plan)
+
+
+@test(NEEDS)
+def test_replay_of_another_program():
+    with scene() as s:
+        names, listed = shuffled(s, 2, ("n000", "n001", "n002"))
+        order = os.path.join(proc.temp_folder(), "order")
+        with open(order, "w") as out:
+            out.write("headrace-order 1\n# by hand\n" + "".join("n007/img_%05d.jpg\n" % n for n in range(7, 400, 8))
+                      + "n000/not%20there\n")
+        done = run(s.job, ["--replay", order], reader(s, listed))
+        proc.expect(done.returncode == 0, "run --replay", proc.tail(done.stderr))
+        headrace.wait_idle(s.job)
+        plan = s.job.status()["plan"]
+        proc.expect_equal((plan["replay_steps"], plan["replay_unknown"]), (50, 1), "names, unknown names")
+        proc.expect_equal(plan["replay_dropped"], 1, "orders that the job did not follow")
+        fetched = len(s.front.log().gets) - s.job.status()["hedges"]
+        proc.expect(fetched <= 400, "no object twice but by hedges", fetched)
+
+
+@test(NEEDS)
+def test_stop_writes_the_order():
+    with scene() as s:
+        order = os.path.join(proc.temp_folder(), "order")
+        argv = s.job.run_argv(["sh", "-c", "cat %s/n000/img_00008.jpg >/dev/null; exec sleep 60" % s.data])
+        at = argv.index("--")
+        child = proc.start(argv[:at] + ["--record", order] + argv[at:], os.path.join(proc.temp_folder(), "log"),
+                           env=s.job.env())
+        proc.wait_until(lambda: s.job.command("status").returncode == 0 and len(s.front.log().gets) == 1, 10, "the open")
+        s.job.daemon_pid()
+        s.job.stop()
+        proc.expect_equal(lines_of(order), ["headrace-order 1", "n000/img_00008.jpg"], "the order at `headrace stop`")
+        child.kill()
+        child.wait()
+
+
+@test(NEEDS)
+def test_orders_that_cannot_be():
+    with scene() as s:
+        bad = os.path.join(proc.temp_folder(), "bad")
+        with open(bad, "w") as out:
+            out.write("something else\n")
+        for options, text in ((["--replay", bad], b"is no recorded order"), (["--replay", bad + "x"], b"No such file"),
+                              (["--record", "/none/at/all"], b"cannot record")):
+            done = run(s.job, options, ["true"])
+            proc.expect(done.returncode == 125 and text in done.stderr, "%s: %d" % (options, done.returncode), done.stderr)
+        with open(bad, "w") as out:
+            out.write("headrace-order 1\n@1\na\n")
+        done = run(s.job, ["--replay", bad], ["true"])
+        proc.expect(done.returncode == 125 and b"this job has 1 maps" in done.stderr, "a map that is not", done.stderr)
