@@ -59,7 +59,7 @@ struct fake {
     struct hr_states *_Atomic states;
     struct hr_uses *_Atomic uses;
     pthread_t thread;
-    uint64_t next_file_id;
+    _Atomic uint64_t next_file_id;
     _Atomic unsigned requests[HR_OP_COUNT];
     _Atomic bool stop;
     _Atomic bool deaf;         /* beats, but does not answer */
@@ -67,7 +67,7 @@ struct fake {
     _Atomic unsigned delay_ms; /* before each answer */
     _Atomic bool publish_on_list;
     /* Answers SEGMENT and WHOLE (fake_face.h); NULL: nobody may ask. */
-    void (*large)(struct fake *fake, const struct hr_slot *slot, struct hr_answer *answer);
+    void (*_Atomic large)(struct fake *fake, const struct hr_slot *slot, struct hr_answer *answer);
 };
 
 #define FAKE_MUST(condition)                                                                                 \
@@ -280,8 +280,9 @@ static void fake_answer(struct fake *fake, const struct hr_slot *slot)
     atomic_store(&answer->word, slot->ticket - 1);
     answer->error = 0;
     if (slot->op == HR_OP_SEGMENT || slot->op == HR_OP_WHOLE) {
-        FAKE_MUST(fake->large);
-        fake->large(fake, slot, answer);
+        void (*large)(struct fake *, const struct hr_slot *, struct hr_answer *) = atomic_load(&fake->large);
+        FAKE_MUST(large);
+        large(fake, slot, answer);
     } else if (slot->op == HR_OP_STANDIN) {
         char full[PATH_MAX];
         int len = snprintf(full, sizeof(full), "%s/dirs/%016llx/%s/", fake->dir,

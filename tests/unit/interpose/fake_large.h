@@ -11,7 +11,7 @@
 #define FAKE_LARGE_BYTES (5u * FAKE_SEGMENT_BYTES + 12345u)
 
 static struct {
-    uint64_t face_id;
+    _Atomic uint64_t face_id;
     _Atomic uint64_t segments[FAKE_SEGMENTS_MAX]; /* file ids; 0: not made yet */
     _Atomic uint64_t whole;
     _Atomic int segment_error; /* what an ask at fails_at or beyond is answered with, or 0 */
@@ -108,8 +108,15 @@ static void fake_whole_or_segment(struct fake *fake, const struct hr_slot *slot,
 __attribute__((unused)) static void fake_large_new(struct fake *fake)
 {
     fake->large = fake_whole_or_segment;
-    memset(&fake_large, 0, sizeof(fake_large));
-    fake_large.face_id = fake_large_file(fake, 0, 0, 0200);
+    atomic_store(&fake_large.whole, 0);
+    atomic_store(&fake_large.last_wanted, 0);
+    atomic_store(&fake_large.whole_error, 0);
+    atomic_store(&fake_large.segment_error, 0);
+    atomic_store(&fake_large.fails_at, 0);
+    for (unsigned i = 0; i < sizeof(fake_large.segments) / sizeof(fake_large.segments[0]); i++) {
+        atomic_store(&fake_large.segments[i], 0);
+    }
+    atomic_store(&fake_large.face_id, fake_large_file(fake, 0, 0, 0200));
 }
 
 #endif
