@@ -11,7 +11,6 @@
 /* O_APPEND would hide it from those who inherit it (hr_standin_mark_arrived), and a reader has no use for it.
  */
 #define KEPT_FLAGS (O_CLOEXEC | O_NONBLOCK | O_NOATIME | O_NOCTTY | O_PATH | O_ASYNC | O_SYNC)
-#define READ_BYTES_MAX 0x7ffff000u /* of one read(2): the kernel's MAX_RW_COUNT */
 
 _Atomic bool hr_faces_seen;
 
@@ -78,7 +77,7 @@ static int64_t move(int fd, int64_t by)
 
 int64_t hr_face_claim(int fd, const struct hr_face *face, uint64_t wanted, uint64_t *ret_start)
 {
-    int64_t bytes = wanted < READ_BYTES_MAX ? (int64_t)wanted : READ_BYTES_MAX;
+    int64_t bytes = wanted < HR_CALL_BYTES_MAX ? (int64_t)wanted : HR_CALL_BYTES_MAX;
     int64_t size = (int64_t)face->size;
     int64_t end = move(fd, bytes);
     if (end == -EINVAL || end == -EOVERFLOW) {
@@ -112,16 +111,6 @@ void hr_face_unclaim(int fd, uint64_t bytes)
 /* ---- descriptors by name
  * ---------------------------------------------------------------------------------------- */
 
-/* The decimal number that text is, or -1. */
-static int number_of(const char *text)
-{
-    int number = *text ? 0 : -1;
-    for (; number >= 0 && *text; text++) {
-        number = *text >= '0' && *text <= '9' && number < INT_MAX / 10 ? number * 10 + (*text - '0') : -1;
-    }
-    return number;
-}
-
 /* Behind the prefix, or NULL. */
 static const char *behind(const char *text, const char *prefix)
 {
@@ -139,13 +128,17 @@ static const char *in_fd_folder(const char *path)
             return name;
         }
     }
+    /* The number of this process costs a system call: only where a process is named. */
+    if (!behind(path, "/proc/")) {
+        return NULL;
+    }
     char own[32];
     struct hr_out out;
     hr_out_init(&out, own, sizeof(own));
     hr_out_text(&out, "/proc/");
     hr_out_decimal(&out, (uint64_t)HR_SYS0(SYS_getpid));
     hr_out_text(&out, "/fd/");
-    return behind(path, "/proc/") ? behind(path, own) : NULL;
+    return behind(path, own);
 }
 
 static int named_number(const char *path)
@@ -157,7 +150,7 @@ static int named_number(const char *path)
         }
     }
     const char *name = in_fd_folder(path);
-    return name ? number_of(name) : -1;
+    return name ? hr_standin_number(name) : -1;
 }
 
 int hr_face_named_looked(int dirfd, const char *path)
@@ -167,7 +160,7 @@ int hr_face_named_looked(int dirfd, const char *path)
     int fd = -1;
     if (path[0] == '/') {
         fd = path[1] == 'p' || path[1] == 'd' ? named_number(path) : -1;
-    } else if (dirfd >= 0 && (fd = number_of(path)) >= 0) {
+    } else if (dirfd >= 0 && (fd = hr_standin_number(path)) >= 0) {
         /* A number in an open directory: is it that of our descriptors? */
         int len = hr_standin_maybe(fd) ? hr_standin_readlink(dirfd, folder, sizeof(folder) - 1) : -1;
         if (len > 0) {

@@ -15,6 +15,8 @@
 #include "interpose/identity.h"
 #include "interpose/standin.h"
 
+#define HR_CALL_BYTES_MAX 0x7ffff000u /* of one read(2), sendfile(2)...: the kernel's MAX_RW_COUNT */
+
 struct hr_face {
     struct hr_session session;
     uint64_t id;   /* file_id of the face; 0: the daemon has lost it, every read is ESTALE */

@@ -6,7 +6,6 @@
 #include "interpose/sys.h"
 #include "interpose/inner.h"
 
-#define READ_BYTES_MAX 0x7ffff000u /* of one read(2): the kernel's MAX_RW_COUNT */
 /* What means nothing, or nothing but itself, to a read. */
 #define KNOWN_FLAGS (RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT)
 
@@ -23,7 +22,7 @@ static int64_t bytes_of(const struct iovec *parts, int count)
         }
         bytes += parts[i].iov_len;
     }
-    return bytes < READ_BYTES_MAX ? (int64_t)bytes : READ_BYTES_MAX;
+    return bytes < HR_CALL_BYTES_MAX ? (int64_t)bytes : HR_CALL_BYTES_MAX;
 }
 
 /* `bytes` of the object into the parts: all of them, fewer when an error came after some, or -errno. */

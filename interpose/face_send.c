@@ -6,8 +6,6 @@
 #include "interpose/sys.h"
 #include "interpose/inner.h"
 
-#define CALL_BYTES_MAX 0x7ffff000u /* the kernel's MAX_RW_COUNT */
-
 enum how { SENDFILE, SPLICE, COPY_RANGE };
 
 struct sending {
@@ -72,7 +70,7 @@ static ssize_t send_nothing(const struct sending *sending)
 static ssize_t send_face(const struct sending *sending, int in, off64_t *offset, size_t bytes)
 {
     uint64_t size = sending->face->size, start;
-    uint64_t wanted = bytes < CALL_BYTES_MAX ? bytes : CALL_BYTES_MAX;
+    uint64_t wanted = bytes < HR_CALL_BYTES_MAX ? bytes : HR_CALL_BYTES_MAX;
     if (offset && *offset < 0) {
         return -EINVAL;
     }

@@ -146,41 +146,19 @@ struct faces {
     int fd[INHERITED_MAX]; /* -1: it is a plain file by now */
 };
 
-static void note(struct faces *faces, int fd)
+static void note(void *owner, int fd)
 {
+    struct faces *faces = owner;
     struct hr_face face;
     if (hr_face_maybe(fd) && faces->count < INHERITED_MAX && hr_face_of(fd, &face)) {
         faces->fd[faces->count++] = fd;
     }
 }
 
-/* Entries of an open /proc/self/fd. */
-static void note_listed(struct faces *faces, int dir)
-{
-    char buffer[4096] __attribute__((aligned(8)));
-    long got;
-    while ((got = HR_SYS3(SYS_getdents64, dir, buffer, sizeof(buffer))) > 0) {
-        for (long at = 0; at < got;) {
-            const struct dirent64 *entry = (const struct dirent64 *)(buffer + at);
-            at += entry->d_reclen;
-            int fd = 0;
-            for (const char *c = entry->d_name; fd >= 0 && *c; c++) {
-                fd = *c >= '0' && *c <= '9' && fd < INT_MAX / 10 ? fd * 10 + (*c - '0') : -1;
-            }
-            if (fd >= 0 && fd != dir) {
-                note(faces, fd);
-            }
-        }
-    }
-}
-
 static void find_faces(struct faces *faces)
 {
-    long dir = HR_SYS4(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     faces->count = 0;
-    if (dir >= 0) {
-        note_listed(faces, (int)dir);
-        HR_SYS1(SYS_close, dir);
+    if (hr_standin_each(note, faces)) {
         return;
     }
     for (int fd = 0; fd < HR_STANDIN_MARKS; fd++) {

@@ -1,6 +1,7 @@
 #include "interpose/standin.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 
@@ -126,40 +127,49 @@ int hr_standin_readlink(int fd, char *out, size_t room)
     return (size_t)len == room - 1 ? -ENAMETOOLONG : (int)len;
 }
 
-/* Entries of an open /proc/self/fd directory. */
-static void adopt_listed(int dir)
+int hr_standin_number(const char *text)
+{
+    int number = *text ? 0 : -1;
+    for (; number >= 0 && *text; text++) {
+        number = *text >= '0' && *text <= '9' && number < INT_MAX / 10 ? number * 10 + (*text - '0') : -1;
+    }
+    return number;
+}
+
+bool hr_standin_each(void (*visit)(void *owner, int fd), void *owner)
 {
     char buffer[4096] __attribute__((aligned(8)));
-    for (;;) {
-        long got = HR_SYS3(SYS_getdents64, dir, buffer, sizeof(buffer));
-        if (got <= 0) {
-            return;
-        }
+    long dir = HR_SYS4(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    long got;
+    if (dir < 0) {
+        return false;
+    }
+    while ((got = HR_SYS3(SYS_getdents64, dir, buffer, sizeof(buffer))) > 0) {
         for (long at = 0; at < got;) {
             const struct dirent64 *entry = (const struct dirent64 *)(buffer + at);
             at += entry->d_reclen;
-            int fd = 0;
-            for (const char *c = entry->d_name; fd >= 0 && *c; c++) {
-                fd = *c >= '0' && *c <= '9' && fd < INHERITED_MAX ? fd * 10 + (*c - '0') : -1;
-            }
-            if (fd < 0 || fd >= INHERITED_MAX) {
-                continue;
-            }
-            long flags = HR_SYS3(SYS_fcntl, fd, F_GETFL, 0);
-            if (flags >= 0) {
-                hr_standin_mark_arrived(fd, (int)flags);
+            int fd = hr_standin_number(entry->d_name);
+            if (fd >= 0) {
+                visit(owner, fd);
             }
         }
+    }
+    HR_SYS1(SYS_close, dir);
+    return true;
+}
+
+static void adopt(void *owner, int fd)
+{
+    (void)owner;
+    long flags = fd < INHERITED_MAX ? HR_SYS3(SYS_fcntl, fd, F_GETFL, 0) : -EBADF;
+    if (flags >= 0) {
+        hr_standin_mark_arrived(fd, (int)flags);
     }
 }
 
 void hr_standin_adopt_inherited(void)
 {
-    long dir = HR_SYS4(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (dir >= 0) {
-        adopt_listed((int)dir);
-        HR_SYS1(SYS_close, dir);
-    }
+    (void)hr_standin_each(adopt, NULL);
 }
 
 uint64_t hr_standin_hash(unsigned map)

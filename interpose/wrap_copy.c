@@ -17,18 +17,22 @@ static bool is_face(int fd, struct hr_face *ret)
     return hr_face_maybe(fd) && hr_face_of(fd, ret);
 }
 
+enum side { NEITHER, SOURCE, TARGET };
+
+/* Which of the two is a face; as a target it is refused, whatever the source is. */
+static enum side side_of(int in, int out, struct hr_face *ret)
+{
+    return is_face(out, ret) ? TARGET : is_face(in, ret) ? SOURCE : NEITHER;
+}
+
 static HR_NOINLINE bool sendfile_face(int out, int in, off64_t *offset, size_t bytes, ssize_t *ret)
 {
     struct hr_face face;
-    if (is_face(out, &face)) {
-        *ret = hr_edge(-EBADF);
-        return true;
-    }
-    if (!is_face(in, &face)) {
-        return false;
-    }
-    *ret = hr_edge(hr_face_sendfile(out, in, &face, offset, bytes));
-    return true;
+    enum side side = side_of(in, out, &face);
+    *ret = side == SOURCE   ? hr_edge(hr_face_sendfile(out, in, &face, offset, bytes))
+           : side == TARGET ? hr_edge(-EBADF)
+                            : 0;
+    return side != NEITHER;
 }
 
 ssize_t sendfile(int out, int in, off_t *offset, size_t bytes)
@@ -51,15 +55,11 @@ static HR_NOINLINE bool splice_face(int in, off64_t *in_offset, int out, off64_t
                                     unsigned flags, ssize_t *ret)
 {
     struct hr_face face;
-    if (is_face(out, &face)) {
-        *ret = hr_edge(-EBADF);
-        return true;
-    }
-    if (!is_face(in, &face)) {
-        return false;
-    }
-    *ret = hr_edge(hr_face_splice(in, &face, in_offset, out, out_offset, bytes, flags));
-    return true;
+    enum side side = side_of(in, out, &face);
+    *ret = side == SOURCE   ? hr_edge(hr_face_splice(in, &face, in_offset, out, out_offset, bytes, flags))
+           : side == TARGET ? hr_edge(-EBADF)
+                            : 0;
+    return side != NEITHER;
 }
 
 ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t bytes, unsigned flags)
@@ -74,15 +74,11 @@ static HR_NOINLINE bool copy_face(int in, off64_t *in_offset, int out, off64_t *
                                   unsigned flags, ssize_t *ret)
 {
     struct hr_face face;
-    if (is_face(out, &face)) {
-        *ret = hr_edge(-EBADF);
-        return true;
-    }
-    if (!is_face(in, &face)) {
-        return false;
-    }
-    *ret = hr_edge(hr_face_copy_range(in, &face, in_offset, out, out_offset, bytes, flags));
-    return true;
+    enum side side = side_of(in, out, &face);
+    *ret = side == SOURCE   ? hr_edge(hr_face_copy_range(in, &face, in_offset, out, out_offset, bytes, flags))
+           : side == TARGET ? hr_edge(-EBADF)
+                            : 0;
+    return side != NEITHER;
 }
 
 ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t bytes,

@@ -27,6 +27,17 @@ static void finish(const char *what, pid_t pid, int fd)
     close(fd);
 }
 
+/* Where the child cannot read but by a file of its own, the position is its own too. */
+static void reap(const char *what, pid_t pid, int fd, off_t at)
+{
+    int status = 0;
+    char byte;
+    waitpid(pid, &status, 0);
+    ssize_t got = pread(fd, &byte, 1, at);
+    printf("  %s: status %d, still readable %zd\n", what, status, got);
+    close(fd);
+}
+
 static void by_fork(const char *what, const char *path, off_t at, char *const envp[])
 {
     int fd = opened(path, at);
@@ -36,13 +47,7 @@ static void by_fork(const char *what, const char *path, off_t at, char *const en
         execve("/bin/sh", reader, envp);
         _exit(99);
     }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    /* Where the child cannot read but by a file of its own, the position is its own too. */
-    char byte;
-    ssize_t got = pread(fd, &byte, 1, at);
-    printf("  %s: status %d, still readable %zd\n", what, status, got);
-    close(fd);
+    reap(what, pid, fd, at);
 }
 
 static void by_vfork(const char *what, const char *path, off_t at, char *const envp[])
@@ -54,12 +59,7 @@ static void by_vfork(const char *what, const char *path, off_t at, char *const e
         execve("/bin/sh", reader, envp);
         _exit(99);
     }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    char byte;
-    ssize_t got = pread(fd, &byte, 1, at);
-    printf("  %s: status %d, still readable %zd\n", what, status, got);
-    close(fd);
+    reap(what, pid, fd, at);
 }
 
 static void by_spawn(const char *what, const char *path, off_t at, char *const envp[])
