@@ -9,11 +9,12 @@
  *   index/TREE-GEN.names  struct hr_names, read-only to everybody once published
  *   index/TREE-GEN-BOOT.states   struct hr_states, read-only to clients
  *   index/TREE-GEN-BOOT.uses     struct hr_uses, read-write for clients; hints only
- *   objects/XX/ID         ID = file_id in 16 hex digits, XX = its last two. 0400: a whole object, or a
- * segment (bytes [offset, offset + size) of a large one). 0200, empty: a face, what a program holds open of a
- * large object; it is opened O_WRONLY, so that a read which no hook sees is an error and not an early end
- *   dirs/MAPHASH/PATH     stand-in directories, 0111 (MAPHASH: hr_map_hash, 16 hex digits)
- * BOOT and TREE are 16 lower-case hex digits, GEN 8.
+ *   index/TREE-NUMBER-BOOT.dir    struct hr_names (gen is NUMBER), read-only: one directory as it was read
+ * before there is an index; it may be replaced or removed any time objects/XX/ID         ID = file_id in 16
+ * hex digits, XX = its last two. 0400: a whole object, or a segment (bytes [offset, offset + size) of a large
+ * one). 0200, empty: a face, what a program holds open of a large object; it is opened O_WRONLY, so that a
+ * read which no hook sees is an error and not an early end dirs/MAPHASH/PATH     stand-in directories, 0111
+ * (MAPHASH: hr_map_hash, 16 hex digits) BOOT and TREE are 16 lower-case hex digits, GEN 8.
  *
  * Writers: [d] the daemon only, [c] clients, [dc] both. The daemon checks everything that clients may write;
  * clients trust what the daemon wrote. A struct that changes its layout changes HR_ABI_VERSION. Everything is
@@ -29,7 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_ABI_VERSION 2u
+#define HR_ABI_VERSION 3u
 
 #define HR_MAGIC_CONTROL 0x314c525443445248ull   /* "HRDCTRL1" */
 #define HR_MAGIC_SLOTS 0x31544f4c53445248ull     /* "HRDSLOT1" */
@@ -90,7 +91,7 @@ struct hr_answer {
     uint32_t flags;        /* [d] HR_ANSWER_* */
     uint64_t size;         /* [d] bytes */
     int64_t mtime_ns;      /* [d] */
-    uint64_t file_id;      /* [d] OPEN, SEGMENT, WHOLE: the cache file */
+    uint64_t file_id;      /* [d] OPEN, SEGMENT, WHOLE: the cache file. DIR: NUMBER */
     uint64_t offset;       /* [d] SEGMENT: where in the object the file begins; size: the file's bytes */
     uint64_t reserved2[2];
 };
@@ -138,6 +139,8 @@ enum hr_op {
                           whole object's file. -ESTALE: nobody knows that face (any more), or the object was
                           replaced in the store. entry HR_SEGMENT_HINT: nobody waits for the answer */
     HR_OP_WHOLE = 8,   /* the same, for the whole object as one plain file. -ENOSPC: it does not fit */
+    HR_OP_DIR = 9,     /* the names of directory path are wanted (readdir). Answer: file_id is the NUMBER of
+                          index/TREE-NUMBER-BOOT.dir; 0: the index is published */
     HR_OP_COUNT
 };
 
@@ -208,7 +211,9 @@ static inline uint32_t hr_slot_checksum(const struct hr_slot *slot, uint32_t pat
  * ---------------------------------------------------------------------------------------- */
 
 /* One sealed index file. Entry 0 is the root directory. The children of a directory are contiguous, sorted
- * bytewise by name. Sections are 64-byte aligned, offsets from the start of the file. */
+ * bytewise by name, and have larger numbers than it; hr_dir.first ascends, so that the directory of an entry
+ * is the last one that begins at or before it. Sections are 64-byte aligned, offsets from the start of the
+ * file. */
 struct hr_names {
     uint64_t magic;
     uint32_t abi_version;
@@ -226,16 +231,20 @@ struct hr_names {
     uint64_t entries_offset; /* struct hr_entry[entry_count] */
     uint64_t dirs_offset;    /* struct hr_dir[dir_count]; dirs[0] is the root */
     uint64_t hash_offset;    /* uint32_t[hash_slots]: 0 empty, else entry number (the root is not in it) */
-    uint64_t hash_slots;     /* power of two, at most 3/4 full */
+    uint64_t hash_slots;     /* at most 3/4 full; a hash begins at hr_index_slot of it */
     uint64_t text_offset;    /* names and odd ETags, not terminated */
     uint64_t text_bytes;
-    uint8_t reserved[48];
+    uint64_t unknown_count; /* entries with HR_ETAG_UNKNOWN */
+    uint8_t reserved[40];
 };
 
 enum hr_etag_kind {
     HR_ETAG_NONE = 0, /* the store gave none */
-    HR_ETAG_MD5 = 1,  /* etag = 16 bytes; text is 32 lower-case hex digits, then "-N" when etag_parts > 0 */
-    HR_ETAG_TEXT = 2  /* etag[0..8) offset in text, etag[8..12) length */
+    HR_ETAG_MD5 = 1,  /* etag = 16 bytes: 32 lower-case hex digits */
+    HR_ETAG_TEXT = 2, /* etag[0..8) offset in text, etag[8..12) length */
+    HR_ETAG_UNKNOWN =
+        3, /* a file of names gave the name alone: nobody knows size (0), mtime and ETag (HR_STATE_BY_NAME) */
+    HR_ETAG_PARTS = 4 /* like MD5, then "-N": N is the uint32_t behind the name in text, not aligned */
 };
 
 struct hr_entry {
@@ -246,8 +255,6 @@ struct hr_entry {
     uint8_t etag_kind;
     uint64_t size;    /* FILE: bytes. DIR: number of its struct hr_dir */
     int64_t mtime_ns; /* DIR: the newest below it */
-    uint32_t etag_parts;
-    uint32_t parent; /* number of the directory (struct hr_dir) that holds it */
     uint8_t etag[16];
 };
 
@@ -271,6 +278,11 @@ enum {
 #define HR_STATE_ERRNO(word) (((word) >> 2) & 0xffu)
 #define HR_STATE_NEXT(word, kind, error)                                                                     \
     (((((word) >> 10) + 1u) << 10) | ((uint32_t)((error)&0xff) << 2) | (uint32_t)(kind))
+/* FAILED with this errno: what the index says of the entry (but its name) does not hold, the store has
+ * another version or nobody knew it. Ask by path (LOOK, OPEN), as where there is no index. */
+#define HR_STATE_BY_NAME_ERRNO 11 /* EAGAIN */
+#define HR_STATE_BY_NAME(word)                                                                               \
+    (HR_STATE_KIND(word) == HR_STATE_FAILED && HR_STATE_ERRNO(word) == HR_STATE_BY_NAME_ERRNO)
 
 struct hr_state {
     _Atomic uint32_t word; /* [d] futex */
@@ -284,7 +296,8 @@ struct hr_states {
     _Atomic uint32_t retired; /* [d] 1: another generation is there */
     uint64_t boot;
     uint64_t entry_count;
-    uint8_t pad[32];
+    _Atomic uint32_t by_name; /* [d] entries that ever had HR_STATE_BY_NAME: 0 spares a look at their words */
+    uint8_t pad[28];
     struct hr_state states[];
 };
 
@@ -347,13 +360,19 @@ static inline uint64_t hr_ino_slot(uint64_t ino, uint64_t capacity)
 
 /* st_ino of a key (the full key in the bucket, without trailing slash for directories; "" for the bucket's
  * root): never 0, below 2^63 so that no reader takes it for negative. */
-static inline uint64_t hr_object_ino(uint64_t salt, const char *key_head, size_t head_len,
-                                     const char *key_tail, size_t tail_len)
+static inline uint64_t hr_object_ino_head(uint64_t salt, const char *key_head, size_t head_len)
 {
     uint64_t hash = 0xcbf29ce484222325ull ^ salt;
     for (size_t i = 0; i < head_len; i++) {
         hash = (hash ^ (unsigned char)key_head[i]) * 0x100000001b3ull;
     }
+    return hash;
+}
+
+/* What the head of the key made is done once for all names of a directory. */
+static inline uint64_t hr_object_ino_tail(uint64_t head, const char *key_tail, size_t tail_len)
+{
+    uint64_t hash = head;
     for (size_t i = 0; i < tail_len; i++) {
         hash = (hash ^ (unsigned char)key_tail[i]) * 0x100000001b3ull;
     }
@@ -361,12 +380,18 @@ static inline uint64_t hr_object_ino(uint64_t salt, const char *key_head, size_t
     return hash ? hash : 1;
 }
 
+static inline uint64_t hr_object_ino(uint64_t salt, const char *key_head, size_t head_len,
+                                     const char *key_tail, size_t tail_len)
+{
+    return hr_object_ino_tail(hr_object_ino_head(salt, key_head, head_len), key_tail, tail_len);
+}
+
 _Static_assert(sizeof(struct hr_answer) == 64, "one cache line an answer");
 _Static_assert(sizeof(struct hr_segment_ask) == 24, "no holes");
 _Static_assert(sizeof(struct hr_slot) == 1088, "17 cache lines a slot");
 _Static_assert(offsetof(struct hr_slots, claims) == 64, "claims start a line");
 _Static_assert(sizeof(struct hr_names) == 192, "sections start at 192");
-_Static_assert(sizeof(struct hr_entry) == 48, "the budget of bytes an object");
+_Static_assert(sizeof(struct hr_entry) == 40, "the budget of bytes an object");
 _Static_assert(sizeof(struct hr_dir) == 16, "");
 _Static_assert(sizeof(struct hr_state) == 16, "");
 _Static_assert(offsetof(struct hr_states, states) == 64, "");

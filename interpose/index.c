@@ -5,6 +5,7 @@
 
 #define SECTION_ALIGN_BYTES 64u
 #define MD5_HEX_BYTES 32u
+#define STOP_EVERY 4096u /* entries that are checked between two looks at the word: a fraction of a ms */
 
 /* ---- adopting a mapping -----------------------------------------------------------------------------------
  */
@@ -24,8 +25,7 @@ int hr_index_adopt(struct hr_index *ret, const void *base, uint64_t bytes)
         return -EBADMSG;
     }
     if (names->entry_count == 0 || names->entry_count > UINT32_MAX || names->dir_count == 0 ||
-        names->dir_count > names->entry_count || names->hash_slots == 0 ||
-        (names->hash_slots & (names->hash_slots - 1)) != 0) {
+        names->dir_count > names->entry_count || names->hash_slots == 0) {
         return -EBADMSG;
     }
     if (!section_fits(names->entries_offset, names->entry_count, sizeof(struct hr_entry),
@@ -52,9 +52,22 @@ static uint64_t name_offset(const struct hr_entry *entry)
     return entry->name_low + ((uint64_t)entry->name_high << 32);
 }
 
-static const char *name_of(const struct hr_index *index, const struct hr_entry *entry)
+static bool text_holds(const struct hr_index *index, uint64_t offset, uint64_t len)
 {
-    return index->text + name_offset(entry);
+    return offset <= index->names->text_bytes && len <= index->names->text_bytes - offset;
+}
+
+/* A name that is not inside the text is none. */
+static const char *name_of(const struct hr_index *index, const struct hr_entry *entry, size_t *ret_len)
+{
+    uint64_t offset = name_offset(entry);
+
+    if (!text_holds(index, offset, entry->name_len)) {
+        *ret_len = 0;
+        return index->text;
+    }
+    *ret_len = entry->name_len;
+    return index->text + offset;
 }
 
 static int compare_names(const char *a, size_t a_len, const char *b, size_t b_len)
@@ -95,6 +108,51 @@ uint64_t hr_index_hash(uint32_t dir, const char *name, size_t name_len)
     return hr_index_hash_seeded(hr_mix64((uint64_t)dir + 1), name, name_len);
 }
 
+/* ---- directories ------------------------------------------------------------------------------------------
+ */
+
+/* The children of entry `number`; NULL: it has none. They have larger numbers, so no walk down meets a
+ * directory twice, and no walk up either. */
+static const struct hr_dir *dir_of(const struct hr_index *index, uint32_t number)
+{
+    if (number >= index->names->entry_count || index->entries[number].kind != HR_KIND_DIR ||
+        index->entries[number].size >= index->names->dir_count) {
+        return NULL;
+    }
+    const struct hr_dir *dir = &index->dirs[index->entries[number].size];
+    bool fits = dir->first > number && dir->first <= index->names->entry_count &&
+                dir->count <= index->names->entry_count - dir->first;
+    return fits ? dir : NULL;
+}
+
+const struct hr_dir *hr_index_dir(const struct hr_index *index, uint32_t entry)
+{
+    return dir_of(index, entry);
+}
+
+uint32_t hr_index_parent(const struct hr_index *index, uint32_t entry)
+{
+    uint32_t low = 0; /* begins at or before the entry, or is the root */
+    uint32_t high = (uint32_t)index->names->dir_count;
+
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (index->dirs[middle].first <= entry) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Entry number of the directory that holds an entry: smaller than the entry's own. */
+static uint32_t above(const struct hr_index *index, uint32_t entry)
+{
+    uint32_t holder = index->dirs[hr_index_parent(index, entry)].entry;
+    return holder < entry ? holder : 0;
+}
+
 /* ---- looking up -------------------------------------------------------------------------------------------
  */
 
@@ -107,8 +165,9 @@ static uint32_t lower_bound(const struct hr_index *index, const struct hr_dir *d
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const struct hr_entry *entry = &index->entries[dir->first + middle];
-        if (compare_names(name_of(index, entry), entry->name_len, name, name_len) < 0) {
+        size_t len;
+        const char *other = name_of(index, &index->entries[dir->first + middle], &len);
+        if (compare_names(other, len, name, name_len) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -117,36 +176,40 @@ static uint32_t lower_bound(const struct hr_index *index, const struct hr_dir *d
     return low;
 }
 
-static bool entry_is(const struct hr_index *index, uint32_t number, uint32_t dir, const char *name,
-                     size_t name_len)
+static bool child_is(const struct hr_index *index, const struct hr_dir *dir, uint32_t number,
+                     const char *name, size_t name_len)
 {
-    const struct hr_entry *entry = &index->entries[number];
-    return entry->parent == dir && entry->name_len == name_len &&
-           memcmp(name_of(index, entry), name, name_len) == 0;
+    size_t len;
+
+    if (number < dir->first || number - dir->first >= dir->count) {
+        return false;
+    }
+    const char *other = name_of(index, &index->entries[number], &len);
+    return len == name_len && memcmp(other, name, name_len) == 0;
 }
 
-/* Entry number of a child, or 0 (the root, which is nobody's child). */
-static uint32_t find_child(const struct hr_index *index, uint32_t dir, const char *name, size_t name_len)
+/* Entry number of a child of directory number `number`, or 0 (the root, which is nobody's child). */
+static uint32_t find_child(const struct hr_index *index, const struct hr_dir *dir, uint32_t number,
+                           const char *name, size_t name_len)
 {
-    uint64_t mask = index->names->hash_slots - 1;
-    uint64_t at = hr_index_hash(dir, name, name_len);
+    uint64_t slots = index->names->hash_slots;
+    uint64_t at = hr_index_slot(hr_index_hash(number, name, name_len), slots);
 
     if (name_len == 0) {
         return 0;
     }
-    for (unsigned probe = 0; probe < HR_INDEX_PROBES_MAX; probe++, at++) {
-        uint32_t number = index->hash[at & mask];
-        if (number == 0) {
+    for (unsigned probe = 0; probe < HR_INDEX_PROBES_MAX; probe++) {
+        uint32_t met = index->hash[at];
+        if (met == 0) {
             return 0;
         }
-        if (entry_is(index, number, dir, name, name_len)) {
-            return number;
+        if (child_is(index, dir, met, name, name_len)) {
+            return met;
         }
+        at = at + 1 < slots ? at + 1 : 0;
     }
-    const struct hr_dir *parent = &index->dirs[dir];
-    uint32_t n = lower_bound(index, parent, name, name_len);
-    return n < parent->count && entry_is(index, parent->first + n, dir, name, name_len) ? parent->first + n
-                                                                                        : 0;
+    uint32_t n = lower_bound(index, dir, name, name_len);
+    return n < dir->count && child_is(index, dir, dir->first + n, name, name_len) ? dir->first + n : 0;
 }
 
 int hr_index_lookup(const struct hr_index *index, const char *path, size_t path_len, uint32_t *ret_entry)
@@ -155,8 +218,8 @@ int hr_index_lookup(const struct hr_index *index, const char *path, size_t path_
     size_t at = 0;
 
     while (path_len > 0 && at <= path_len) {
-        const struct hr_entry *entry = &index->entries[number];
-        if (entry->kind != HR_KIND_DIR) {
+        const struct hr_dir *dir = dir_of(index, number);
+        if (dir == NULL) {
             return -ENOTDIR;
         }
         const char *slash = at < path_len ? memchr(path + at, '/', path_len - at) : NULL;
@@ -164,7 +227,7 @@ int hr_index_lookup(const struct hr_index *index, const char *path, size_t path_
         if (len > HR_NAME_BYTES_MAX) {
             return -ENAMETOOLONG;
         }
-        number = find_child(index, (uint32_t)entry->size, path + at, len);
+        number = find_child(index, dir, (uint32_t)(dir - index->dirs), path + at, len);
         if (number == 0) {
             return -ENOENT;
         }
@@ -176,14 +239,6 @@ int hr_index_lookup(const struct hr_index *index, const char *path, size_t path_
 
 /* ---- walking ----------------------------------------------------------------------------------------------
  */
-
-static const struct hr_dir *dir_of(const struct hr_index *index, uint32_t number)
-{
-    if (number >= index->names->entry_count || index->entries[number].kind != HR_KIND_DIR) {
-        return NULL;
-    }
-    return &index->dirs[index->entries[number].size];
-}
 
 uint32_t hr_index_child_count(const struct hr_index *index, uint32_t dir_entry)
 {
@@ -203,36 +258,55 @@ uint32_t hr_index_seek(const struct hr_index *index, uint32_t dir_entry, const c
     return dir ? lower_bound(index, dir, name, name_len) : 0;
 }
 
+uint32_t hr_index_end(const struct hr_index *index, uint32_t entry)
+{
+    const struct hr_dir *dir = dir_of(index, entry);
+    uint32_t end = entry < index->names->entry_count ? entry + 1 : (uint32_t)index->names->entry_count;
+
+    while (dir != NULL) {
+        const struct hr_dir *last = NULL; /* of its directories, the last with anything in it */
+        end = dir->first + dir->count;
+        for (uint32_t child = end; child > dir->first && last == NULL; child--) {
+            const struct hr_dir *below = dir_of(index, child - 1);
+            last = below != NULL && below->count > 0 ? below : NULL;
+        }
+        dir = last;
+    }
+    return end;
+}
+
 const char *hr_index_name(const struct hr_index *index, uint32_t entry, uint32_t *ret_len)
 {
-    *ret_len = index->entries[entry].name_len;
-    return name_of(index, &index->entries[entry]);
+    size_t len;
+    const char *name = name_of(index, &index->entries[entry], &len);
+
+    *ret_len = (uint32_t)len;
+    return name;
 }
 
 int hr_index_path(const struct hr_index *index, uint32_t entry, char *ret_path, size_t room)
 {
-    size_t len = 0;
+    size_t end = room;
 
-    /* Parents have smaller directory numbers, so both walks end; this one also as soon as it cannot fit. */
-    for (uint32_t at = entry; at != 0; at = index->dirs[index->entries[at].parent].entry) {
-        len += index->entries[at].name_len + (size_t)(at != entry);
-        if (len >= room) {
-            return -ENAMETOOLONG;
-        }
-    }
+    /* From the end of the room to its start, then moved: the way up is searched once. */
     if (room == 0) {
         return -ENAMETOOLONG;
     }
-    size_t end = len;
-    ret_path[end] = '\0';
-    for (uint32_t at = entry; at != 0; at = index->dirs[index->entries[at].parent].entry) {
+    ret_path[--end] = '\0';
+    for (uint32_t at = entry; at != 0; at = above(index, at)) {
+        size_t len;
+        const char *name = name_of(index, &index->entries[at], &len);
+        if (len + (size_t)(at != entry) > end) {
+            return -ENAMETOOLONG;
+        }
         if (at != entry) {
             ret_path[--end] = '/';
         }
-        end -= index->entries[at].name_len;
-        memcpy(ret_path + end, name_of(index, &index->entries[at]), index->entries[at].name_len);
+        end -= len;
+        memcpy(ret_path + end, name, len);
     }
-    return (int)len;
+    memmove(ret_path, ret_path + end, room - end);
+    return (int)(room - end - 1);
 }
 
 /* ---- ETags ------------------------------------------------------------------------------------------------
@@ -244,27 +318,40 @@ static void etag_text(const struct hr_entry *entry, uint64_t *ret_offset, uint32
     memcpy(ret_len, entry->etag + sizeof(*ret_offset), sizeof(*ret_len));
 }
 
-static int put_md5(const struct hr_entry *entry, char *out, size_t room)
+/* N of "-N"; false: it is not inside the text. */
+static bool etag_parts(const struct hr_index *index, const struct hr_entry *entry, uint32_t *ret)
 {
-    char parts[12]; /* '-' and ten digits of a uint32_t, backwards */
-    size_t parts_len = 0;
+    uint64_t offset = name_offset(entry) + entry->name_len;
+
+    if (!text_holds(index, offset, sizeof(*ret))) {
+        return false;
+    }
+    memcpy(ret, index->text + offset, sizeof(*ret));
+    return true;
+}
+
+/* parts 0: no "-N". */
+static int put_md5(const struct hr_entry *entry, uint32_t parts, char *out, size_t room)
+{
+    char text[12]; /* '-' and ten digits of a uint32_t, backwards */
+    size_t text_len = 0;
     size_t len = MD5_HEX_BYTES;
 
-    for (uint32_t left = entry->etag_parts; left > 0; left /= 10) {
-        parts[parts_len++] = (char)('0' + left % 10);
+    for (uint32_t left = parts; left > 0; left /= 10) {
+        text[text_len++] = (char)('0' + left % 10);
     }
-    if (parts_len > 0) {
-        parts[parts_len++] = '-';
+    if (text_len > 0) {
+        text[text_len++] = '-';
     }
-    if (len + parts_len >= room) {
+    if (len + text_len >= room) {
         return -ENOSPC;
     }
     for (size_t i = 0; i < sizeof(entry->etag); i++) {
         out[2 * i] = "0123456789abcdef"[entry->etag[i] >> 4];
         out[2 * i + 1] = "0123456789abcdef"[entry->etag[i] & 15];
     }
-    while (parts_len > 0) {
-        out[len++] = parts[--parts_len];
+    while (text_len > 0) {
+        out[len++] = text[--text_len];
     }
     out[len] = '\0';
     return (int)len;
@@ -275,9 +362,10 @@ int hr_index_etag(const struct hr_index *index, uint32_t entry, char *ret_etag, 
     const struct hr_entry *of = &index->entries[entry];
     uint64_t offset = 0;
     uint32_t len = 0;
+    uint32_t parts = 0;
 
-    if (of->etag_kind == HR_ETAG_MD5) {
-        return put_md5(of, ret_etag, room);
+    if (of->etag_kind == HR_ETAG_MD5 || (of->etag_kind == HR_ETAG_PARTS && etag_parts(index, of, &parts))) {
+        return put_md5(of, parts, ret_etag, room);
     }
     if (of->etag_kind == HR_ETAG_TEXT) {
         etag_text(of, &offset, &len);
@@ -285,53 +373,57 @@ int hr_index_etag(const struct hr_index *index, uint32_t entry, char *ret_etag, 
     if (len >= room) {
         return -ENOSPC;
     }
+    if (!text_holds(index, offset, len)) {
+        offset = len = 0;
+    }
     memcpy(ret_etag, index->text + offset, len);
     ret_etag[len] = '\0';
     return (int)len;
 }
 
-/* ---- checking every byte that a later call relies on
- * -------------------------------------------------------- */
-
-static bool text_holds(const struct hr_index *index, uint64_t offset, uint64_t len)
-{
-    return offset <= index->names->text_bytes && len <= index->names->text_bytes - offset;
-}
+/* ---- checking every byte ----------------------------------------------------------------------------------
+ */
 
 static bool name_ok(const struct hr_index *index, const struct hr_entry *entry)
 {
-    if (entry->name_len == 0 || !text_holds(index, name_offset(entry), entry->name_len)) {
-        return false;
-    }
-    const char *name = name_of(index, entry);
-    bool dots = name[0] == '.' && (entry->name_len == 1 || (entry->name_len == 2 && name[1] == '.'));
-    return !dots && memchr(name, '/', entry->name_len) == NULL && memchr(name, '\0', entry->name_len) == NULL;
+    size_t len;
+    const char *name = name_of(index, entry, &len);
+    bool dots = len > 0 && name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'));
+
+    return len > 0 && !dots && memchr(name, '/', len) == NULL && memchr(name, '\0', len) == NULL;
 }
 
 static bool etag_ok(const struct hr_index *index, const struct hr_entry *entry)
 {
     uint64_t offset;
     uint32_t len;
+    uint32_t parts;
 
+    if (entry->etag_kind == HR_ETAG_PARTS) {
+        return etag_parts(index, entry, &parts) && parts > 0;
+    }
     if (entry->etag_kind != HR_ETAG_TEXT) {
-        return entry->etag_kind == HR_ETAG_NONE || entry->etag_kind == HR_ETAG_MD5;
+        return entry->etag_kind == HR_ETAG_NONE || entry->etag_kind == HR_ETAG_MD5 ||
+               (entry->etag_kind == HR_ETAG_UNKNOWN && entry->kind == HR_KIND_FILE && entry->size == 0);
     }
     etag_text(entry, &offset, &len);
     return len <= HR_INDEX_ETAG_MAX && text_holds(index, offset, len);
 }
 
 /* Findable: met by the probes, or behind a full run of them (then the binary search has it). */
-static bool hashed(const struct hr_index *index, uint32_t number)
+static bool hashed(const struct hr_index *index, uint32_t dir, uint32_t number)
 {
-    const struct hr_entry *entry = &index->entries[number];
-    uint64_t mask = index->names->hash_slots - 1;
-    uint64_t at = hr_index_hash(entry->parent, name_of(index, entry), entry->name_len);
+    size_t len;
+    const char *name = name_of(index, &index->entries[number], &len);
+    uint64_t slots = index->names->hash_slots;
+    uint64_t at = hr_index_slot(hr_index_hash(dir, name, len), slots);
 
-    for (unsigned probe = 0; probe < HR_INDEX_PROBES_MAX; probe++, at++) {
-        uint32_t met = index->hash[at & mask];
+    for (unsigned probe = 0; probe < HR_INDEX_PROBES_MAX; probe++) {
+        uint32_t met = index->hash[at];
         if (met == number || met == 0) {
             return met == number;
         }
+        at = at + 1 < slots ? at + 1 : 0;
     }
     return true;
 }
@@ -340,13 +432,14 @@ struct totals {
     uint64_t files;
     uint64_t dirs;
     uint64_t bytes;
+    uint64_t unknown;
 };
 
 static bool child_ok(const struct hr_index *index, uint32_t dir, uint32_t number, struct totals *totals)
 {
     const struct hr_entry *entry = &index->entries[number];
 
-    if (entry->parent != dir || !name_ok(index, entry) || !etag_ok(index, entry)) {
+    if (!name_ok(index, entry) || !etag_ok(index, entry) || !hashed(index, dir, number)) {
         return false;
     }
     if (entry->kind == HR_KIND_FILE) {
@@ -354,6 +447,7 @@ static bool child_ok(const struct hr_index *index, uint32_t dir, uint32_t number
             return false;
         }
         totals->files++;
+        totals->unknown += entry->etag_kind == HR_ETAG_UNKNOWN;
         totals->bytes = totals->bytes > UINT64_MAX - entry->size ? UINT64_MAX : totals->bytes + entry->size;
         return true;
     }
@@ -364,7 +458,14 @@ static bool child_ok(const struct hr_index *index, uint32_t dir, uint32_t number
            index->dirs[entry->size].entry == number && index->dirs[entry->size].parent == dir;
 }
 
-static bool dir_ok(const struct hr_index *index, uint32_t number, uint64_t first, struct totals *totals)
+/* The caller takes no interest any more. */
+static bool stopped(const _Atomic bool *stop)
+{
+    return stop != NULL && atomic_load_explicit(stop, memory_order_relaxed);
+}
+
+static bool dir_ok(const struct hr_index *index, uint32_t number, uint64_t first, struct totals *totals,
+                   const _Atomic bool *stop)
 {
     const struct hr_dir *dir = &index->dirs[number];
 
@@ -373,46 +474,48 @@ static bool dir_ok(const struct hr_index *index, uint32_t number, uint64_t first
     }
     for (uint32_t n = 0; n < dir->count; n++) {
         const struct hr_entry *entry = &index->entries[dir->first + n];
-        if (!child_ok(index, number, dir->first + n, totals)) {
+        if (!child_ok(index, number, dir->first + n, totals) ||
+            (n % STOP_EVERY == STOP_EVERY - 1 && stopped(stop))) {
             return false;
         }
-        if (n > 0 && compare_names(name_of(index, entry - 1), entry[-1].name_len, name_of(index, entry),
-                                   entry->name_len) >= 0) {
+        size_t len;
+        size_t last_len;
+        const char *name = name_of(index, entry, &len);
+        const char *last = name_of(index, entry - (n > 0), &last_len);
+        if (n > 0 && compare_names(last, last_len, name, len) >= 0) {
             return false;
         }
     }
     return true;
 }
 
-int hr_index_check(const struct hr_index *index)
+int hr_index_check(const struct hr_index *index, const _Atomic bool *stop)
 {
     const struct hr_names *names = index->names;
     const struct hr_entry *root = &index->entries[0];
     struct totals totals = {.dirs = 1};
     uint64_t next = 1;
 
-    if (root->kind != HR_KIND_DIR || root->size != 0 || root->name_len != 0 || root->parent != 0 ||
+    if (root->kind != HR_KIND_DIR || root->size != 0 || root->name_len != 0 ||
         root->etag_kind != HR_ETAG_NONE || name_offset(root) > names->text_bytes ||
         index->dirs[0].entry != 0 || index->dirs[0].parent != 0) {
         return -EBADMSG;
     }
     for (uint32_t dir = 0; dir < names->dir_count; dir++) {
-        if (!dir_ok(index, dir, next, &totals)) {
-            return -EBADMSG;
+        if (dir % STOP_EVERY == STOP_EVERY - 1 && stopped(stop)) {
+            return -ECANCELED;
+        }
+        if (!dir_ok(index, dir, next, &totals, stop)) {
+            return stopped(stop) ? -ECANCELED : -EBADMSG;
         }
         next += index->dirs[dir].count;
     }
     if (next != names->entry_count || totals.dirs != names->dir_count || totals.files != names->file_count ||
-        totals.bytes != names->object_bytes) {
+        totals.bytes != names->object_bytes || totals.unknown != names->unknown_count) {
         return -EBADMSG;
     }
     for (uint64_t slot = 0; slot < names->hash_slots; slot++) {
         if (index->hash[slot] >= names->entry_count) {
-            return -EBADMSG;
-        }
-    }
-    for (uint32_t number = 1; number < names->entry_count; number++) {
-        if (!hashed(index, number)) {
             return -EBADMSG;
         }
     }

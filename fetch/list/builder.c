@@ -36,12 +36,13 @@ static int grow(void **array, size_t *room, size_t count, size_t more, size_t un
     return 0;
 }
 
-static int put_text(struct hr_index_builder *builder, const char *text, size_t len, uint64_t *ret_offset)
+static int put_text(struct hr_index_builder *builder, const void *text, size_t len, uint64_t *ret_offset)
 {
-    int rc = grow((void **)&builder->text, &builder->text_room, builder->text_bytes, len, 1);
+    int rc = hr_scratch_grow(&builder->text_scratch, builder->text_bytes + len);
     if (rc < 0) {
         return rc;
     }
+    builder->text = builder->text_scratch.base;
     if (len > 0) { /* the root has no name, and then there may be no text */
         memcpy(builder->text + builder->text_bytes, text, len);
     }
@@ -59,20 +60,24 @@ static int put_entry(struct hr_index_builder *builder, uint32_t parent, const ch
     if (builder->entry_count >= UINT32_MAX - 1 || builder->text_bytes >= (1ull << 40) - HR_KEY_MAX) {
         return -EFBIG;
     }
-    int rc = grow((void **)&builder->entries, &builder->entry_room, builder->entry_count, 1,
-                  sizeof(*builder->entries));
+    int rc = hr_scratch_grow(&builder->entry_scratch, (builder->entry_count + 1) * sizeof(*builder->entries));
+    if (rc == 0) {
+        rc =
+            hr_scratch_grow(&builder->parent_scratch, (builder->entry_count + 1) * sizeof(*builder->parents));
+    }
     if (rc < 0) {
         return rc;
     }
+    builder->entries = builder->entry_scratch.base;
+    builder->parents = builder->parent_scratch.base;
     rc = put_text(builder, name, name_len, &offset);
     if (rc < 0) {
         return rc;
     }
+    builder->parents[builder->entry_count] = parent;
     struct hr_entry *entry = &builder->entries[builder->entry_count++];
-    *entry = (struct hr_entry){.name_low = (uint32_t)offset,
-                               .name_high = (uint8_t)(offset >> 32),
-                               .name_len = (uint8_t)name_len,
-                               .parent = parent};
+    *entry = (struct hr_entry){
+        .name_low = (uint32_t)offset, .name_high = (uint8_t)(offset >> 32), .name_len = (uint8_t)name_len};
     *ret = entry;
     return 0;
 }
@@ -108,14 +113,30 @@ int hr_builder_new(struct hr_index_builder **ret)
     return 0;
 }
 
+int hr_builder_scratch(struct hr_index_builder *builder, const char *dir)
+{
+    char *copy = strdup(dir);
+    if (copy == NULL) {
+        return -ENOMEM;
+    }
+    free(builder->scratch_dir);
+    builder->scratch_dir = copy;
+    builder->entry_scratch.dir = builder->parent_scratch.dir = builder->text_scratch.dir = copy;
+    return 0;
+}
+
 void hr_builder_empty(struct hr_index_builder *builder)
 {
-    free(hr_steal_pointer(builder->entries));
-    free(hr_steal_pointer(builder->text));
+    hr_scratch_empty(&builder->entry_scratch);
+    hr_scratch_empty(&builder->parent_scratch);
+    hr_scratch_empty(&builder->text_scratch);
+    builder->entries = NULL;
+    builder->parents = NULL;
+    builder->text = NULL;
     free(hr_steal_pointer(builder->dirs));
     free(hr_steal_pointer(builder->dir_slots));
-    builder->entry_count = builder->entry_room = 0;
-    builder->text_bytes = builder->text_room = 0;
+    builder->entry_count = 0;
+    builder->text_bytes = 0;
     builder->dir_count = builder->dir_room = builder->dir_slot_count = 0;
     builder->last_dir_len = builder->last_dir_number = 0;
 }
@@ -126,6 +147,7 @@ void hr_builder_free(struct hr_index_builder *builder)
         return;
     }
     hr_builder_empty(builder);
+    free(builder->scratch_dir);
     for (int why = 0; why < HR_HIDDEN_COUNT; why++) {
         free(builder->examples[why]);
     }
@@ -201,8 +223,8 @@ static int widen_dir_slots(struct hr_index_builder *builder)
     builder->dir_slot_count = slot_count;
     for (uint32_t number = 1; number < builder->dir_count; number++) {
         const struct hr_entry *entry = &builder->entries[builder->dirs[number].entry];
-        size_t at =
-            dir_slot(builder, entry->parent, builder->text + hr_build_name_offset(entry), entry->name_len);
+        size_t at = dir_slot(builder, builder->parents[builder->dirs[number].entry],
+                             builder->text + hr_build_name_offset(entry), entry->name_len);
         while (slots[at] != 0) {
             at = (at + 1) & (slot_count - 1);
         }
@@ -245,7 +267,7 @@ static int child_dir(struct hr_index_builder *builder, uint32_t parent, const ch
     for (; builder->dir_slots[at] != 0; at = (at + 1) & (builder->dir_slot_count - 1)) {
         uint32_t number = builder->dir_slots[at];
         const struct hr_entry *entry = &builder->entries[builder->dirs[number].entry];
-        if (entry->parent == parent && entry->name_len == len &&
+        if (builder->parents[builder->dirs[number].entry] == parent && entry->name_len == len &&
             memcmp(builder->text + hr_build_name_offset(entry), name, len) == 0) {
             *ret_number = number;
             return 0;
@@ -310,12 +332,11 @@ static bool parts_of(const char *text, uint32_t *ret)
     return true;
 }
 
-static bool md5_of(const char *etag, size_t len, struct hr_entry *entry)
+static bool md5_of(const char *etag, size_t len, struct hr_entry *entry, uint32_t *ret_parts)
 {
     uint8_t bytes[16];
-    uint32_t parts;
 
-    if (len < MD5_HEX_BYTES || !parts_of(etag + MD5_HEX_BYTES, &parts)) {
+    if (len < MD5_HEX_BYTES || !parts_of(etag + MD5_HEX_BYTES, ret_parts)) {
         return false;
     }
     for (size_t i = 0; i < sizeof(bytes); i++) {
@@ -327,22 +348,24 @@ static bool md5_of(const char *etag, size_t len, struct hr_entry *entry)
         bytes[i] = (uint8_t)(high << 4 | low);
     }
     memcpy(entry->etag, bytes, sizeof(bytes));
-    entry->etag_parts = parts;
     return true;
 }
+
+const char hr_builder_unknown[] = "";
 
 static int put_etag(struct hr_index_builder *builder, struct hr_entry *entry, const char *etag)
 {
     size_t len = etag != NULL ? strlen(etag) : 0;
     uint64_t offset;
+    uint32_t parts;
 
     if (len == 0 || len > HR_INDEX_ETAG_MAX) {
         entry->etag_kind = HR_ETAG_NONE;
         return 0;
     }
-    if (md5_of(etag, len, entry)) {
-        entry->etag_kind = HR_ETAG_MD5;
-        return 0;
+    if (md5_of(etag, len, entry, &parts)) {
+        entry->etag_kind = parts > 0 ? HR_ETAG_PARTS : HR_ETAG_MD5;
+        return parts > 0 ? put_text(builder, &parts, sizeof(parts), &offset) : 0; /* behind the name */
     }
     int rc = put_text(builder, etag, len, &offset);
     if (rc < 0) {
@@ -365,6 +388,11 @@ static int put_file(struct hr_index_builder *builder, const char *name, size_t n
         return rc;
     }
     entry->kind = HR_KIND_FILE;
+    if (etag == hr_builder_unknown) {
+        entry->etag_kind = HR_ETAG_UNKNOWN;
+        entry->mtime_ns = INT64_MIN; /* older than every other: directories take no notice */
+        return 0;
+    }
     entry->size = size;
     entry->mtime_ns = mtime_ns;
     return put_etag(builder, entry, etag);
@@ -398,6 +426,9 @@ int hr_builder_add(struct hr_index_builder *builder, const char *key, uint32_t k
     rc = same_dir ? 0 : whole_dir(builder, key, dir_len);
     if (rc < 0 || dir_len < key_len) {
         return rc < 0 ? rc : put_file(builder, key + dir_len, key_len - dir_len, size, mtime_ns, etag);
+    }
+    if (etag == hr_builder_unknown) {
+        return 0;
     }
     builder->dirs[builder->last_dir_number].mtime_ns = mtime_ns;
     if (size > 0) {

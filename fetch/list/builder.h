@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "fetch/list/publish.h"
+#include "fetch/list/scratch.h"
 
 struct hr_build_dir {
     uint32_t entry;   /* its number in entries; the root has entry 0 */
@@ -15,12 +16,16 @@ struct hr_build_dir {
 };
 
 struct hr_index_builder {
-    /* As in the file, but: parent and a directory's size are numbers in `dirs`, name and ETag offsets are in
-     * `text`, entries are in the order of arrival. */
+    /* As in the file, but: a directory's size is its number in `dirs`, name and ETag offsets are in `text`,
+     * entries are in the order of arrival. */
     struct hr_entry *entries;
-    size_t entry_count, entry_room;
+    uint32_t *parents; /* number in `dirs` of what holds an entry */
+    size_t entry_count;
     char *text;
-    size_t text_bytes, text_room;
+    size_t text_bytes;
+    char *scratch_dir; /* NULL: memory alone */
+    /* What those three lie in. */
+    struct hr_scratch entry_scratch, parent_scratch, text_scratch;
     struct hr_build_dir *dirs;
     size_t dir_count, dir_room;
     uint32_t *dir_slots; /* (parent, name) -> number in dirs; 0 empty; linear probing, at most half full */

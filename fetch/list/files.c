@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,7 +73,7 @@ void hr_list_file_close(struct hr_list_file *file)
     file->fd = file->dir_fd = -1;
 }
 
-static int allocate(int fd, uint64_t bytes)
+int hr_list_file_allocate(int fd, uint64_t bytes)
 {
     int error;
 
@@ -82,6 +84,40 @@ static int allocate(int fd, uint64_t bytes)
         error = posix_fallocate(fd, 0, (off_t)bytes);
     } while (error == EINTR);
     return error != 0 ? hr_list_write_error(error) : 0;
+}
+
+/* Where the file system knows no nameless files (some overlays and network ones). */
+static int unnamed_by_unlink(const char *dir)
+{
+    char path[PATH_MAX];
+
+    if (snprintf(path, sizeof(path), "%s/scratch.XXXXXX", dir) >= (int)sizeof(path)) {
+        return -ENAMETOOLONG;
+    }
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0) {
+        return hr_list_write_error(errno);
+    }
+    (void)unlink(path);
+    return fd;
+}
+
+int hr_list_file_unnamed(const char *dir, uint64_t bytes)
+{
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        fd = errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL ? unnamed_by_unlink(dir)
+                                                                       : hr_list_write_error(errno);
+    }
+    if (fd < 0) {
+        return fd;
+    }
+    int rc = hr_list_file_allocate(fd, bytes);
+    if (rc < 0) {
+        (void)close(fd);
+        return rc;
+    }
+    return fd;
 }
 
 int hr_list_file_new(const char *index_dir, const char *final_name, uint64_t bytes, struct hr_list_file *ret)
@@ -102,7 +138,7 @@ int hr_list_file_new(const char *index_dir, const char *final_name, uint64_t byt
         goto failed;
     }
     memcpy(file.private_name, name, sizeof(file.private_name));
-    rc = allocate(file.fd, bytes);
+    rc = hr_list_file_allocate(file.fd, bytes);
     if (rc < 0) {
         goto failed;
     }

@@ -31,6 +31,11 @@ struct hr_list_file {
 /* An empty file of `bytes` zero bytes, all of them allocated, under a private name. 0, -ENOSPC (also quota
  * and file size limit), or what the kernel said; nothing is left behind then. */
 int hr_list_file_new(const char *index_dir, const char *final_name, uint64_t bytes, struct hr_list_file *ret);
+/* A file of `bytes` that has no name (or lost it at once), all of them allocated, read-write. Descriptor;
+ * -ENOSPC or what the kernel said. */
+int hr_list_file_unnamed(const char *dir, uint64_t bytes);
+/* At least `bytes` long, all of them allocated. 0 or -errno, -ENOSPC as above. */
+int hr_list_file_allocate(int fd, uint64_t bytes);
 /* Gives it its mode and its name; lasting: it survives a power cut. 0 or -errno (then the
  * final name is not there). */
 int hr_list_file_commit(struct hr_list_file *file, mode_t mode, bool lasting);

@@ -2,7 +2,12 @@
 
 #include <string.h>
 
-#define PARENTS_KNOWN 4u /* from so many nodes on their average fan-out is believed; ours */
+#include "fetch/list/utf8.h"
+
+#define PARENTS_KNOWN 4u  /* from so many nodes on their average fan-out is believed; ours */
+#define PLACE_LEAST 1e-15 /* a double has no finer places */
+#define WAY_MOST 1e6      /* "very far"; ours */
+#define CUT_STEPS 64.0    /* a cut is as fine as this part of what it divides; ours */
 
 /* ---- keys ------------------------------------------------------------------------------------------------
  */
@@ -31,58 +36,6 @@ static uint8_t byte_at(struct hr_key key, uint32_t at)
     return (uint8_t)key.at[at];
 }
 
-/* Length of the character that starts with this byte in UTF-8; 0: none does. */
-static uint32_t char_bytes(uint8_t lead)
-{
-    if (lead < 0x80) {
-        return 1;
-    }
-    if (lead < 0xc2 || lead > 0xf4) {
-        return 0;
-    }
-    return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-}
-
-static bool continuation_fits(const char *start, uint32_t at)
-{
-    uint8_t lead = (uint8_t)start[0];
-    uint8_t byte = (uint8_t)start[at];
-    uint8_t low = at == 1 && lead == 0xe0 ? 0xa0 : at == 1 && lead == 0xf0 ? 0x90 : 0x80;
-    uint8_t high = at == 1 && lead == 0xed ? 0x9f : at == 1 && lead == 0xf4 ? 0x8f : 0xbf;
-    return byte >= low && byte <= high;
-}
-
-/* Bytes at the start that are whole characters of UTF-8. */
-static uint32_t valid_bytes(const char *text, uint32_t len)
-{
-    uint32_t at = 0;
-    while (at < len) {
-        uint32_t bytes = char_bytes((uint8_t)text[at]);
-        if (bytes == 0 || bytes > len - at) {
-            break;
-        }
-        for (uint32_t i = 1; i < bytes; i++) {
-            if (!continuation_fits(text + at, i)) {
-                return at;
-            }
-        }
-        at += bytes;
-    }
-    return at;
-}
-
-/* Fills up the character that the cut ends in, with the smallest bytes that fit. */
-static uint32_t close_character(char *cut, uint32_t len, uint32_t start)
-{
-    uint32_t bytes = char_bytes((uint8_t)cut[start]);
-    while (bytes > 0 && len < start + bytes) {
-        uint8_t lead = (uint8_t)cut[start];
-        bool second = len == start + 1;
-        cut[len++] = (char)(second && lead == 0xe0 ? 0xa0 : second && lead == 0xf0 ? 0x90 : 0x80);
-    }
-    return len;
-}
-
 /* low's first `keep` bytes, then a character that starts with `byte`; 0: a store may refuse it. */
 static uint32_t make_cut(struct hr_key low, uint32_t keep, unsigned byte, char *cut)
 {
@@ -91,15 +44,15 @@ static uint32_t make_cut(struct hr_key low, uint32_t keep, unsigned byte, char *
     }
     memcpy(cut, low.at, keep);
     cut[keep] = (char)byte;
-    uint32_t whole = valid_bytes(cut, keep + 1);
+    uint32_t whole = hr_utf8_valid(cut, keep + 1);
     if (whole == keep + 1) {
         return keep + 1;
     }
-    if (valid_bytes(low.at, low.len) < low.len) { /* such a store takes any byte */
+    if (hr_utf8_valid(low.at, low.len) < low.len) { /* such a store takes any byte */
         return keep + 1;
     }
-    uint32_t len = close_character(cut, keep + 1, whole);
-    return valid_bytes(cut, len) == len ? len : 0;
+    uint32_t len = hr_utf8_close(cut, keep + 1, whole);
+    return hr_utf8_valid(cut, len) == len ? len : 0;
 }
 
 uint32_t hr_ladder_leave(struct hr_key low, uint32_t keep, char *ret_cut)
@@ -213,6 +166,7 @@ void hr_ladder_seen(struct hr_ladder *ladder, struct hr_key before, struct hr_ke
         ladder->branched[level_at(ladder, key, shared)]++;
     }
     add_bytes(ladder, key, ladder->prefix_len);
+    ladder->any_bytes = ladder->any_bytes || hr_utf8_valid(key.at, key.len) < key.len;
     ladder->stale = true;
 }
 
@@ -354,7 +308,8 @@ uint32_t hr_ladder_cut(struct hr_ladder *ladder, struct hr_key low, struct hr_ke
     for (uint32_t first = at; at < low.len; at++) {
         uint32_t level = level_at(ladder, low, at);
         if (at > first && ladder->crossed[level] == 0 && ladder->branched[level] == 0) {
-            continue; /* no two keys that share what is before it were seen to differ there */
+            continue; /* no two keys that share what is before it were seen to differ
+                         there */
         }
         uint32_t len = cut_at(ladder, low, high, at, &wanted, ret_cut);
         if (len > 0 && hr_key_compare((struct hr_key){ret_cut, len}, low) > 0 &&
@@ -364,4 +319,121 @@ uint32_t hr_ladder_cut(struct hr_ladder *ladder, struct hr_key low, struct hr_ke
         high = (struct hr_key){NULL, 0};
     }
     return 0;
+}
+
+/* ---- by place alone --------------------------------------------------------------------------------------
+ */
+
+/* The bytes seen there; of text in UTF-8 only those that can follow: a character's first, or inside one.
+ * */
+static void digits_at(const struct hr_ladder *ladder, uint32_t level, unsigned inside, uint64_t ret[4])
+{
+    memcpy(ret, ladder->seen[level], sizeof(ladder->seen[level]));
+    if (!ladder->any_bytes && inside > 0) {
+        ret[0] = ret[1] = ret[3] = 0;
+    } else if (!ladder->any_bytes) {
+        ret[2] = 0;
+    }
+}
+
+/* Bytes that its character still needs behind this one. */
+static unsigned inside_after(unsigned inside, unsigned byte)
+{
+    uint32_t bytes = hr_utf8_bytes((uint8_t)byte);
+    return inside > 0 ? inside - 1 : bytes > 0 ? bytes - 1 : 0;
+}
+
+/* Bytes from `from` on that belong to the character before. */
+static unsigned inside_at(struct hr_key key, uint32_t from)
+{
+    uint32_t start = from;
+    while (start > 0 && from - start < 3 && (byte_at(key, start - 1) & 0xc0) == 0x80) {
+        start--;
+    }
+    uint32_t bytes = start > 0 ? hr_utf8_bytes(byte_at(key, start - 1)) : 0;
+    return bytes > from - start + 1 ? bytes - (from - start + 1) : 0;
+}
+
+/* Where key lies among all strings that share its first `from` bytes, 0 to 1: a number whose digits are
+ * the bytes seen there. */
+static double place_of(const struct hr_ladder *ladder, struct hr_key key, uint32_t from)
+{
+    uint32_t level = level_at(ladder, key, from);
+    unsigned inside = inside_at(key, from);
+    double place = 0;
+    double unit = 1;
+
+    for (uint32_t at = from; at < key.len && unit > PLACE_LEAST; at++) {
+        uint64_t seen[4];
+        digits_at(ladder, level, inside, seen);
+        unsigned digits = set_count(seen);
+        unsigned byte = byte_at(key, at);
+        bool known = set_has(seen, byte);
+        if (digits != 1 || !known) {
+            unit /= 2 * digits + 2;
+            place += unit * (2 * set_rank(seen, byte) + known + 1);
+        }
+        if (!known) {
+            break;
+        }
+        level = next_level(level, (uint8_t)byte);
+        inside = inside_after(inside, byte);
+    }
+    return place;
+}
+
+double hr_ladder_way(const struct hr_ladder *ladder, struct hr_key from, struct hr_key at, struct hr_key to)
+{
+    uint32_t base = to.at != NULL ? hr_key_shared(from, to) : ladder->prefix_len;
+    double here = place_of(ladder, at, base);
+    double done = here - place_of(ladder, from, base);
+    double left = (to.at != NULL ? place_of(ladder, to, base) : 1) - here;
+    return left <= 0 ? 0 : done < left / WAY_MOST ? WAY_MOST : left / done;
+}
+
+uint32_t hr_ladder_interpolate(struct hr_ladder *ladder, struct hr_key low, struct hr_key high,
+                               double fraction, char *ret_cut)
+{
+    uint32_t len = high.at != NULL ? hr_key_shared(low, high) : ladder->prefix_len;
+    uint32_t level = level_at(ladder, low, len);
+    double from = place_of(ladder, low, len);
+    double way = (high.at != NULL ? place_of(ladder, high, len) : 1) - from;
+    double wanted = from + way * fraction;
+    unsigned inside = inside_at(low, len);
+    double unit = 1;
+
+    memcpy(ret_cut, low.at, len);
+    while (unit > way / CUT_STEPS && len < HR_KEY_MAX) {
+        uint8_t choice[256];
+        unsigned digits = 0;
+        uint64_t seen[4];
+        digits_at(ladder, level, inside, seen);
+        for (unsigned byte = 1; byte < 256; byte++) {
+            if (set_has(seen, byte)) {
+                choice[digits++] = (uint8_t)byte;
+            }
+        }
+        if (digits == 0) {
+            break;
+        }
+        unsigned digit = 1;
+        if (digits > 1) {
+            unit /= 2 * digits + 2;
+            double rank = wanted / unit / 2;
+            digit = rank < 1 ? 1 : rank >= digits ? digits : (unsigned)rank;
+            wanted -= unit * 2 * digit;
+        }
+        ret_cut[len++] = (char)choice[digit - 1];
+        level = next_level(level, choice[digit - 1]);
+        inside = inside_after(inside, choice[digit - 1]);
+    }
+    uint32_t whole = hr_utf8_valid(ret_cut, len);
+    if (whole < len && hr_utf8_valid(low.at, low.len) == low.len) {
+        len = hr_utf8_close(ret_cut, whole + 1, whole);
+        len = hr_utf8_valid(ret_cut, len) == len ? len : 0;
+    }
+    struct hr_key cut = {ret_cut, len};
+    bool between =
+        len > 0 && hr_key_compare(cut, low) > 0 && (high.at == NULL || hr_key_compare(cut, high) < 0);
+    return between ? len : 0;
 }

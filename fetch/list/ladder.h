@@ -30,6 +30,7 @@ struct hr_ladder {
     uint64_t common[4];                  /* bytes seen where keys branch */
     double below[HR_LADDER_LEVELS + 1];  /* keys below a node of so many bytes, guessed */
     double unit[HR_LADDER_LEVELS];       /* keys from one seen byte to the next there, guessed */
+    bool any_bytes;                      /* keys are not all UTF-8 */
     bool stale;                          /* below and unit are older than the rest */
 };
 
@@ -44,8 +45,8 @@ void hr_ladder_seen(struct hr_ladder *ladder, struct hr_key before, struct hr_ke
 
 /* Keys behind low and up to high (none: up to the end), guessed; at least 0. */
 double hr_ladder_between(struct hr_ladder *ladder, struct hr_key low, struct hr_key high);
-/* A string strictly between low and high (none: the end) near `fraction` of what lies between; low is a key.
- * Valid UTF-8 when low is. ret_cut has HR_LADDER_CUT_MAX bytes. 0: nothing worth trying. */
+/* A string strictly between low and high (none: the end) near `fraction` of what lies between; low is a
+ * key. Valid UTF-8 when low is. ret_cut has HR_LADDER_CUT_MAX bytes. 0: nothing worth trying. */
 uint32_t hr_ladder_cut(struct hr_ladder *ladder, struct hr_key low, struct hr_key high, double fraction,
                        char *ret_cut);
 /* A string behind all keys that share low's first `keep` bytes and its next one. 0: none. */
@@ -53,5 +54,12 @@ uint32_t hr_ladder_leave(struct hr_key low, uint32_t keep, char *ret_cut);
 /* Like that, behind other nodes there too: `fraction` of the bytes that keys are known to branch in. */
 uint32_t hr_ladder_ahead(const struct hr_ladder *ladder, struct hr_key low, uint32_t keep, double fraction,
                          char *ret_cut);
+
+/* By the place of strings alone, for where the picture is wrong: how many times as far it is from `at` to
+ * `to` (none: the end) as from `from` to `at`. */
+double hr_ladder_way(const struct hr_ladder *ladder, struct hr_key from, struct hr_key at, struct hr_key to);
+/* Like hr_ladder_cut by the place of strings alone. */
+uint32_t hr_ladder_interpolate(struct hr_ladder *ladder, struct hr_key low, struct hr_key high,
+                               double fraction, char *ret_cut);
 
 #endif

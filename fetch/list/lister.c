@@ -30,6 +30,10 @@ struct hr_lister {
     struct flight *flights;
     struct hr_list_lanes *lanes; /* NULL: page by page */
     bool wide;                   /* more than one range is listed */
+    char home[HR_KEY_MAX + 1];   /* the directory of the first key, with its slash */
+    uint32_t home_len;           /* UINT32_MAX: no key yet */
+    bool spread;                 /* a key in another directory came */
+    bool denied;
     /* Of a single lane. */
     struct hr_page_watch watch;
     char *token;    /* to go on with; NULL: by last_key */
@@ -167,6 +171,14 @@ static void finish(struct hr_lister *lister, int error, const char *message)
     lister->options.done(lister->options.owner, lister, error, message);
 }
 
+static int new_builder(struct hr_lister *lister)
+{
+    int rc = hr_builder_new(&lister->builder);
+    return rc == 0 && lister->options.scratch_dir != NULL
+               ? hr_builder_scratch(lister->builder, lister->options.scratch_dir)
+               : rc;
+}
+
 /* ---- falling back ----------------------------------------------------------------------------------------
  */
 
@@ -186,7 +198,7 @@ static int narrow(struct hr_lister *lister, const char *why)
     lister->last_key_len = 0;
     lister->progress.keys = lister->progress.pages = 0;
     lister->watch = (struct hr_page_watch){.seed = lister->watch.seed};
-    int rc = hr_builder_new(&lister->builder);
+    int rc = new_builder(lister);
     return rc < 0 ? rc : ask_plain(lister);
 }
 
@@ -200,6 +212,23 @@ static int narrow(struct hr_lister *lister, const char *why)
 /* ---- taking a page ---------------------------------------------------------------------------------------
  */
 
+static void note_home(struct hr_lister *lister, const char *path, uint32_t path_len)
+{
+    if (lister->spread) {
+        return;
+    }
+    if (lister->home_len == UINT32_MAX) {
+        const char *slash = memrchr(path, '/', path_len);
+        uint32_t len = slash != NULL ? (uint32_t)(slash - path) + 1 : 0;
+        lister->spread = len > HR_KEY_MAX;
+        lister->home_len = lister->spread ? 0 : len;
+        memcpy(lister->home, path, lister->home_len);
+        return;
+    }
+    lister->spread = path_len < lister->home_len || memcmp(path, lister->home, lister->home_len) != 0 ||
+                     memchr(path + lister->home_len, '/', path_len - lister->home_len) != NULL;
+}
+
 static int take_keys(struct hr_lister *lister, const struct hr_call *call, uint32_t count,
                      char message[HR_PAGE_MESSAGE_BYTES])
 {
@@ -207,9 +236,14 @@ static int take_keys(struct hr_lister *lister, const struct hr_call *call, uint3
 
     for (uint32_t i = 0; i < count; i++) {
         const struct hr_listed *listed = &call->listed[i];
-        int rc = hr_builder_add(lister->builder, listed->key + lister->options.prefix_len,
-                                listed->key_len - lister->options.prefix_len, listed->size, listed->mtime_ns,
-                                listed->etag);
+        const char *path = listed->key + lister->options.prefix_len;
+        uint32_t path_len = listed->key_len - lister->options.prefix_len;
+        note_home(lister, path, path_len);
+        if (!hr_filter_admits(lister->options.filter, path, path_len)) {
+            continue;
+        }
+        int rc =
+            hr_builder_add(lister->builder, path, path_len, listed->size, listed->mtime_ns, listed->etag);
         if (rc == -EINVAL) {
             return hr_page_fault(message, lister->progress.pages + 1,
                                  "the key '%s' holds a zero byte, or its size is beyond 2^63",
@@ -394,6 +428,7 @@ static int turn(struct hr_lister *lister, const struct flight *flight, bool *ret
         hr_list_lanes_throttled(lister->lanes);
     }
     if (call->error != 0) {
+        lister->denied = call->denied;
         (void)hr_page_fault(message, lister->progress.pages + 1, "%s", call->message);
     }
     if (flight->ask.probe) {
@@ -412,6 +447,7 @@ static void flight_done(struct hr_call *call)
     struct hr_lister *lister = flight->lister;
     char message[HR_PAGE_MESSAGE_BYTES] = "";
     bool complete = false;
+    bool probe = flight->ask.probe;
     int rc = 0;
 
     if (lister != NULL) {
@@ -425,6 +461,8 @@ static void flight_done(struct hr_call *call)
     }
     if (lister != NULL && (rc < 0 || complete)) {
         finish(lister, rc, rc < 0 ? message : "");
+    } else if (lister != NULL && !probe && lister->options.more != NULL) {
+        lister->options.more(lister->options.owner, lister);
     }
 }
 
@@ -438,11 +476,12 @@ int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **
         return -ENOMEM;
     }
     lister->options = *options;
+    lister->home_len = UINT32_MAX;
     lister->began_ns = hr_clock_wall_ns();
     lister->watch.seed = hr_random_u64();
     lister->progress.lanes_max = 1;
     lister->prefix = malloc((size_t)options->prefix_len + 1);
-    int rc = lister->prefix == NULL ? -ENOMEM : hr_builder_new(&lister->builder);
+    int rc = lister->prefix == NULL ? -ENOMEM : new_builder(lister);
     if (rc == 0 && options->lanes > 1) {
         rc = hr_list_lanes_new(options->prefix_len, options->lanes, &lister->lanes);
     }
@@ -467,6 +506,17 @@ struct hr_index_builder *hr_lister_take(struct hr_lister *lister)
 void hr_lister_progress(const struct hr_lister *lister, struct hr_lister_progress *ret)
 {
     *ret = lister->progress;
+}
+
+bool hr_lister_all_in(const struct hr_lister *lister, const char *dir, uint32_t dir_len)
+{
+    uint32_t len = dir_len > 0 ? dir_len + 1 : 0;
+    return !lister->spread && lister->home_len == len && memcmp(lister->home, dir, dir_len) == 0;
+}
+
+bool hr_lister_denied(const struct hr_lister *lister)
+{
+    return lister->denied;
 }
 
 const char *hr_lister_note(const struct hr_lister *lister)

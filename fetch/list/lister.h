@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fetch/list/filter.h"
 #include "fetch/list/publish.h"
 #include "fetch/store/store.h"
 
@@ -24,10 +25,14 @@ struct hr_lister_options {
     struct hr_store *store;
     const char *prefix;
     uint32_t prefix_len;
-    unsigned lanes; /* pages in flight at most; 0 and 1: page by page */
+    const struct hr_filter *filter; /* what of it is kept; NULL: all. The caller's, until done */
+    const char *scratch_dir;        /* hr_builder_scratch; NULL: keys stay in memory */
+    unsigned lanes;                 /* pages in flight at most; 0 and 1: page by page */
     /* Once, on the loop, unless stopped. error 0: builder holds every key (relative to prefix).
      * The message is one line for people, valid inside; hr_lister_free is allowed inside. */
     void (*done)(void *owner, struct hr_lister *lister, int error, const char *message);
+    /* After each page behind which there are more; may be NULL. The lister stays as it is inside. */
+    void (*more)(void *owner, struct hr_lister *lister);
     void *owner;
 };
 
@@ -42,6 +47,10 @@ int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **
 /* The keys; the lister's own until done, then taken by the caller (hr_builder_free). */
 struct hr_index_builder *hr_lister_take(struct hr_lister *lister);
 void hr_lister_progress(const struct hr_lister *lister, struct hr_lister_progress *ret);
+/* Every key that came lies directly in this directory (relative to the prefix, without its last slash). */
+bool hr_lister_all_in(const struct hr_lister *lister, const char *dir, uint32_t dir_len);
+/* The credentials are good and listing is not allowed to them. */
+bool hr_lister_denied(const struct hr_lister *lister);
 /* Why this store is listed page by page, for people; "" when it is not, or was not found out. */
 const char *hr_lister_note(const struct hr_lister *lister);
 int64_t hr_lister_began_ns(const struct hr_lister *lister); /* wall clock */

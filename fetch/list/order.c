@@ -189,7 +189,7 @@ static void hide_shadowed(struct hr_index_builder *builder, uint32_t number)
     size_t at = sizeof(path);
 
     /* It came as a key, so it fits. */
-    for (uint32_t n = number; n != 0; n = builder->dirs[builder->entries[n].parent].entry) {
+    for (uint32_t n = number; n != 0; n = builder->dirs[builder->parents[n]].entry) {
         const struct hr_entry *entry = &builder->entries[n];
         if (n != number) {
             path[--at] = '/';
@@ -225,7 +225,7 @@ static void group(const struct hr_index_builder *builder, struct hr_build_order 
     uint64_t next = 0;
 
     for (size_t n = 1; n < builder->entry_count; n++) {
-        order->count[builder->entries[n].parent]++;
+        order->count[builder->parents[n]]++;
     }
     for (size_t dir = 0; dir < builder->dir_count; dir++) {
         order->start[dir] = next;
@@ -233,7 +233,7 @@ static void group(const struct hr_index_builder *builder, struct hr_build_order 
         order->count[dir] = 0;
     }
     for (size_t n = 1; n < builder->entry_count; n++) {
-        uint32_t parent = builder->entries[n].parent;
+        uint32_t parent = builder->parents[n];
         order->sorted[order->start[parent] + order->count[parent]++] = (uint32_t)n;
     }
 }

@@ -74,21 +74,25 @@ struct sealing {
     struct hr_index_builder *builder;
     struct hr_build_order order;
     struct hr_names header;
-    uint32_t *hash;
+    uint32_t *hash; /* in the file itself, which is mapped: */
+    char *file;
     struct writer out;
 };
 
 static void sealing_release(struct sealing *sealing)
 {
     hr_build_order_release(&sealing->order);
-    free(sealing->hash);
+    if (sealing->file != NULL) {
+        (void)munmap(sealing->file, sealing->header.file_bytes);
+    }
     free(sealing->out.buffer);
 }
 
+/* What an entry's ETag has in the text, which follows its name there. */
 static void etag_text(const struct hr_entry *entry, uint64_t *ret_offset, uint32_t *ret_len)
 {
-    *ret_offset = 0;
-    *ret_len = 0;
+    *ret_offset = hr_build_name_offset(entry) + entry->name_len;
+    *ret_len = entry->etag_kind == HR_ETAG_PARTS ? (uint32_t)sizeof(uint32_t) : 0;
     if (entry->etag_kind == HR_ETAG_TEXT) {
         memcpy(ret_offset, entry->etag, sizeof(*ret_offset));
         memcpy(ret_len, entry->etag + sizeof(*ret_offset), sizeof(*ret_len));
@@ -119,6 +123,7 @@ static void count_up(struct sealing *sealing)
             header->text_bytes += child->name_len + (uint64_t)etag_len;
             if (child->kind == HR_KIND_FILE) {
                 header->file_count++;
+                header->unknown_count += child->etag_kind == HR_ETAG_UNKNOWN;
                 header->object_bytes = child->size > UINT64_MAX - header->object_bytes
                                            ? UINT64_MAX
                                            : header->object_bytes + child->size;
@@ -144,10 +149,7 @@ static void lay_out(struct sealing *sealing)
 
     header->entry_count = sealing->order.seen;
     header->dir_count = sealing->builder->dir_count;
-    header->hash_slots = HASH_SLOTS_MIN;
-    while (header->hash_slots * 3 < (header->entry_count - 1) * 4) {
-        header->hash_slots *= 2;
-    }
+    header->hash_slots = (header->entry_count - 1) * 4 / 3 + HASH_SLOTS_MIN;
     for (int why = 0; why < HR_HIDDEN_COUNT; why++) {
         header->hidden_count += sealing->builder->hidden[why];
     }
@@ -161,20 +163,21 @@ static void lay_out(struct sealing *sealing)
 /* A chain that is full is left alone: the reader searches the directory then. */
 static void hash_in(struct sealing *sealing, uint32_t number, uint32_t dir, const char *name, size_t name_len)
 {
-    uint64_t mask = sealing->header.hash_slots - 1;
-    uint64_t at = hr_index_hash(dir, name, name_len);
+    uint64_t slots = sealing->header.hash_slots;
+    uint64_t at = hr_index_slot(hr_index_hash(dir, name, name_len), slots);
 
-    for (unsigned probe = 0; probe < HR_INDEX_PROBES_MAX; probe++, at++) {
-        if (sealing->hash[at & mask] == 0) {
-            sealing->hash[at & mask] = number;
+    for (unsigned probe = 0; probe < HR_INDEX_PROBES_MAX; probe++) {
+        if (sealing->hash[at] == 0) {
+            sealing->hash[at] = number;
             return;
         }
+        at = at + 1 < slots ? at + 1 : 0;
     }
 }
 
 /* One child as the file has it; *text is where its name goes. */
 static struct hr_entry final_entry(const struct sealing *sealing, const struct hr_entry *child,
-                                   uint32_t place, uint64_t *text)
+                                   uint64_t *text)
 {
     struct hr_entry entry = *child;
     uint64_t offset;
@@ -182,13 +185,12 @@ static struct hr_entry final_entry(const struct sealing *sealing, const struct h
 
     entry.name_low = (uint32_t)*text;
     entry.name_high = (uint8_t)(*text >> 32);
-    entry.parent = place;
     *text += entry.name_len;
     etag_text(child, &offset, &etag_len);
     if (child->etag_kind == HR_ETAG_TEXT) {
         memcpy(entry.etag, text, sizeof(*text));
-        *text += etag_len;
     }
+    *text += etag_len;
     if (entry.kind == HR_KIND_DIR) {
         entry.size = sealing->order.place[child->size];
     }
@@ -208,7 +210,7 @@ static void write_entries(struct sealing *sealing)
         uint32_t dir = sealing->order.dirs[place];
         for (uint32_t n = 0; n < sealing->order.count[dir]; n++) {
             const struct hr_entry *child = child_of(sealing, dir, n);
-            struct hr_entry entry = final_entry(sealing, child, place, &text);
+            struct hr_entry entry = final_entry(sealing, child, &text);
             put(&sealing->out, &entry, sizeof(entry));
             hash_in(sealing, ++number, place, builder->text + hr_build_name_offset(child), child->name_len);
         }
@@ -310,15 +312,26 @@ static int prepare(struct sealing *sealing)
     }
     count_up(sealing);
     lay_out(sealing);
-    sealing->hash = calloc(sealing->header.hash_slots, sizeof(*sealing->hash));
     sealing->out.buffer = malloc(WRITE_BYTES);
     sealing->out.offset = sizeof(sealing->header);
-    return sealing->hash == NULL || sealing->out.buffer == NULL ? -ENOMEM : 0;
+    return sealing->out.buffer == NULL ? -ENOMEM : 0;
 }
 
-static int publish(struct sealing *sealing, const char *index_dir, struct hr_index *ret_index)
+/* The hash is filled in any order, so it is filled where it will lie, and not in memory first. */
+static int map_hash(struct sealing *sealing, int fd)
 {
-    char name[HR_LIST_NAME_BYTES];
+    char *file = mmap(NULL, sealing->header.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (file == MAP_FAILED) {
+        return -errno;
+    }
+    sealing->file = file;
+    sealing->hash = (uint32_t *)(void *)(file + sealing->header.hash_offset);
+    return 0;
+}
+
+static int publish(struct sealing *sealing, const char *index_dir, const char *name, bool lasting,
+                   struct hr_index *ret_index)
+{
     hr_cleanup(hr_list_file_close) struct hr_list_file file = HR_LIST_FILE_NONE;
     struct hr_index index;
 
@@ -326,8 +339,11 @@ static int publish(struct sealing *sealing, const char *index_dir, struct hr_ind
     if (rc < 0) {
         return rc;
     }
-    hr_list_names_name(sealing->header.tree_id, sealing->header.gen, name);
     rc = hr_list_file_new(index_dir, name, sealing->header.file_bytes, &file);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = map_hash(sealing, file.fd);
     if (rc < 0) {
         return rc;
     }
@@ -340,7 +356,7 @@ static int publish(struct sealing *sealing, const char *index_dir, struct hr_ind
     if (rc < 0) {
         return rc;
     }
-    rc = hr_list_file_commit(&file, 0400, true);
+    rc = hr_list_file_commit(&file, 0400, lasting);
     if (rc < 0) {
         hr_index_unmap(&index);
         return rc;
@@ -349,19 +365,40 @@ static int publish(struct sealing *sealing, const char *index_dir, struct hr_ind
     return 0;
 }
 
+static int seal(struct hr_index_builder *builder, const char *index_dir, const char *name, bool lasting,
+                const struct hr_names *header, struct hr_index *ret_index)
+{
+    hr_cleanup(sealing_release) struct sealing sealing = {.builder = builder, .header = *header};
+
+    int rc = publish(&sealing, index_dir, name, lasting, ret_index);
+    hr_builder_empty(builder);
+    return rc;
+}
+
 int hr_builder_publish(struct hr_index_builder *builder, const char *index_dir, uint64_t tree_id,
                        uint32_t gen, int64_t listed_ns, struct hr_index *ret_index)
 {
-    hr_cleanup(sealing_release) struct sealing sealing = {
-        .builder = builder,
-        .header = {.magic = HR_MAGIC_NAMES,
-                   .abi_version = HR_ABI_VERSION,
-                   .gen = gen,
-                   .tree_id = tree_id,
-                   .listed_ns = listed_ns},
-    };
+    char name[HR_LIST_NAME_BYTES];
+    struct hr_names header = {.magic = HR_MAGIC_NAMES,
+                              .abi_version = HR_ABI_VERSION,
+                              .gen = gen,
+                              .tree_id = tree_id,
+                              .listed_ns = listed_ns};
 
-    int rc = publish(&sealing, index_dir, ret_index);
-    hr_builder_empty(builder);
-    return rc;
+    hr_list_names_name(tree_id, gen, name);
+    return seal(builder, index_dir, name, true, &header, ret_index);
+}
+
+int hr_builder_publish_dir(struct hr_index_builder *builder, const char *index_dir, uint64_t tree_id,
+                           uint32_t number, uint64_t boot, int64_t listed_ns, struct hr_index *ret_index)
+{
+    char name[HR_LIST_NAME_BYTES];
+    struct hr_names header = {.magic = HR_MAGIC_NAMES,
+                              .abi_version = HR_ABI_VERSION,
+                              .gen = number,
+                              .tree_id = tree_id,
+                              .listed_ns = listed_ns};
+
+    hr_list_boot_name(tree_id, number, boot, "dir", name);
+    return seal(builder, index_dir, name, false, &header, ret_index);
 }

@@ -43,7 +43,7 @@ static DIR *stream_of(int dir_fd)
  * ----------------------------------------------------------------------------------------------- */
 
 /* Through pread, so that a bad disk is an error and no signal. */
-static int body_checksum(int fd, uint64_t bytes, uint64_t *ret_crc)
+static int body_checksum(int fd, uint64_t bytes, const _Atomic bool *stop, uint64_t *ret_crc)
 {
     hr_cleanup_free char *buffer = malloc(READ_BYTES);
     uint64_t crc = 0;
@@ -52,13 +52,19 @@ static int body_checksum(int fd, uint64_t bytes, uint64_t *ret_crc)
         return -ENOMEM;
     }
     for (uint64_t at = sizeof(struct hr_names); at < bytes;) {
+        if (stop != NULL && atomic_load_explicit(stop, memory_order_relaxed)) {
+            return -ECANCELED;
+        }
         size_t wanted = bytes - at < READ_BYTES ? (size_t)(bytes - at) : READ_BYTES;
         ssize_t got = pread(fd, buffer, wanted, (off_t)at);
         if (got < 0 && errno == EINTR) {
             continue;
         }
+        if (got < 0 && errno == EIO) {
+            return -EBADMSG; /* the disk has lost it */
+        }
         if (got <= 0) {
-            return -EBADMSG;
+            return got < 0 ? -errno : -EBADMSG;
         }
         crc = hr_crc64nvme(crc, buffer, (size_t)got);
         at += (uint64_t)got;
@@ -85,29 +91,22 @@ static int check_header(int fd, uint64_t tree_id, uint32_t gen, uint64_t bytes, 
     return 0;
 }
 
-/* 0 and mapped; -EBADMSG: damaged; else the system had no means to tell. */
-static int check_file(int fd, uint64_t tree_id, uint32_t gen, struct hr_index *ret_index)
+/* Looks at the header and maps. 0; -EBADMSG: damaged; else the system had no means to tell. */
+static int adopt_file(int fd, uint64_t tree_id, uint32_t gen, struct hr_index *ret_index)
 {
     struct stat st;
     struct hr_names header;
-    uint64_t crc;
 
     if (fstat(fd, &st) < 0) {
         return -errno;
     }
-    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_size < (off_t)sizeof(header)) {
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 07777) != 0400 ||
+        st.st_size < (off_t)sizeof(header)) {
         return -EBADMSG;
     }
     int rc = check_header(fd, tree_id, gen, (uint64_t)st.st_size, &header);
     if (rc < 0) {
         return rc;
-    }
-    rc = body_checksum(fd, header.file_bytes, &crc);
-    if (rc < 0) {
-        return rc;
-    }
-    if (crc != header.checksum) {
-        return -EBADMSG;
     }
     void *base = mmap(NULL, header.file_bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
@@ -115,15 +114,57 @@ static int check_file(int fd, uint64_t tree_id, uint32_t gen, struct hr_index *r
     }
     struct hr_index index;
     rc = hr_index_adopt(&index, base, header.file_bytes);
-    if (rc == 0) {
-        rc = hr_index_check(&index);
-    }
     if (rc < 0) {
         (void)munmap(base, header.file_bytes);
         return rc;
     }
     *ret_index = index;
     return 0;
+}
+
+static int open_names(int dir_fd, uint64_t tree_id, uint32_t gen)
+{
+    char name[HR_LIST_NAME_BYTES];
+
+    hr_list_names_name(tree_id, gen, name);
+    /* O_NONBLOCK: a FIFO in its place must not hold us up. */
+    int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int hr_index_verify(const char *index_dir, uint64_t tree_id, uint32_t gen, const _Atomic bool *stop)
+{
+    struct hr_index index;
+    uint64_t crc = 0;
+    hr_cleanup_fd int dir_fd = hr_list_dir_open(index_dir);
+    if (dir_fd < 0) {
+        return dir_fd;
+    }
+    hr_cleanup_fd int fd = open_names(dir_fd, tree_id, gen);
+    if (fd < 0) {
+        return fd;
+    }
+    int rc = adopt_file(fd, tree_id, gen, &index);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = body_checksum(fd, index.names->file_bytes, stop, &crc);
+    if (rc == 0) {
+        rc = crc == index.names->checksum ? hr_index_check(&index, stop) : -EBADMSG;
+    }
+    hr_index_unmap(&index);
+    return rc;
+}
+
+void hr_index_remove(const char *index_dir, uint64_t tree_id, uint32_t gen)
+{
+    char name[HR_LIST_NAME_BYTES];
+    hr_cleanup_fd int dir_fd = hr_list_dir_open(index_dir);
+
+    if (dir_fd >= 0) {
+        hr_list_names_name(tree_id, gen, name);
+        (void)unlinkat(dir_fd, name, 0);
+    }
 }
 
 /* ---- finding
@@ -159,9 +200,8 @@ int hr_index_load(const char *index_dir, uint64_t tree_id, struct hr_index *ret_
     for (uint64_t below = UINT64_MAX; newest_below(stream, tree_id, below, &gen); below = gen) {
         char name[HR_LIST_NAME_BYTES];
         hr_list_names_name(tree_id, gen, name);
-        /* O_NONBLOCK: a FIFO in its place must not hold us up. */
-        hr_cleanup_fd int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        int rc = fd < 0 ? -errno : check_file(fd, tree_id, gen, ret_index);
+        hr_cleanup_fd int fd = open_names(dir_fd, tree_id, gen);
+        int rc = fd < 0 ? fd : adopt_file(fd, tree_id, gen, ret_index);
         if (rc == 0) {
             return 0;
         }
@@ -205,6 +245,36 @@ void hr_index_sweep(const char *index_dir, uint64_t tree_id, uint32_t keep, uint
         if (strncmp(name, prefix, strlen(prefix)) == 0 && strcmp(name, names) != 0 &&
             strcmp(name, states) != 0 && strcmp(name, uses) != 0) {
             (void)unlinkat(dir_fd, name, 0);
+        }
+    }
+}
+
+void hr_index_remove_dir(const char *index_dir, uint64_t tree_id, uint32_t number, uint64_t boot)
+{
+    char name[HR_LIST_NAME_BYTES];
+    hr_cleanup_fd int dir_fd = hr_list_dir_open(index_dir);
+
+    hr_list_boot_name(tree_id, number, boot, "dir", name);
+    if (dir_fd >= 0) {
+        (void)unlinkat(dir_fd, name, 0);
+    }
+}
+
+void hr_index_sweep_dirs(const char *index_dir)
+{
+    hr_cleanup_fd int dir_fd = hr_list_dir_open(index_dir);
+    if (dir_fd < 0) {
+        return;
+    }
+    hr_cleanup(closedir_p) DIR *stream = stream_of(dir_fd);
+    if (stream == NULL) {
+        return;
+    }
+    for (const struct dirent *entry = readdir(stream); entry != NULL; entry = readdir(stream)) {
+        const char *ending = strchr(entry->d_name, '.');
+        if (ending != NULL && strncmp(ending, ".dir", 4) == 0 && (ending[4] == '\0' || ending[4] == '.') &&
+            ending > entry->d_name) {
+            (void)unlinkat(dir_fd, entry->d_name, 0);
         }
     }
 }

@@ -1,13 +1,14 @@
-/* A synthetic S3 server: answers ListObjectsV2 (prefix, start-after, continuation-token, max-keys; no
- * delimiter) over any number of keys that are computed on the fly (shapes.h), each answer a set latency after
- * its request, and counts. Any other GET below the bucket is an object of one byte. Signatures are not looked
- * at.
+/* A synthetic S3 server: answers ListObjectsV2 (prefix, start-after, continuation-token, max-keys, delimiter
+ * "/") over any number of keys that are computed on the fly (shapes.h), each answer a set latency after its
+ * request, and counts. Any other GET below the bucket is an object of one byte. Signatures are not looked at.
  *
  *   listd SHAPE COUNT [latency_ms=N] [page=N] [threads=N] [port=N] [no_start_after] [no_max_keys]
- * [slow_down=K] [disorder]
+ * [slow_down=K] [storm_from=N] [storm_to=M] [disorder] [flicker]
  *
- * slow_down: every K-th request gets 503. disorder: two keys of every fortieth page change places. Prints
- * "port N" when it listens and its counters when it is told to end (SIGTERM, SIGINT). */
+ * slow_down: every K-th request gets 503; storm: those from the N-th up to the M-th do. disorder: two keys of
+ * every fortieth page change places. flicker: every tenth key (number 3, 13, ...) is there in the even
+ * hundreds of requests and gone in the odd ones, or the other way round. Prints "port N" when it listens and
+ * its counters when it is told to end (SIGTERM, SIGINT). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -33,11 +34,12 @@ static struct {
     int64_t latency_ms;
     unsigned page, threads, slow_down;
     uint16_t port;
-    bool no_start_after, no_max_keys, disorder;
+    unsigned long storm_from, storm_to;
+    bool no_start_after, no_max_keys, disorder, flicker;
 } config = {.page = PAGE_MAX, .threads = 1};
 
 static struct {
-    atomic_ulong pages, probes, keys, refused, objects, requests;
+    atomic_ulong pages, probes, directories, keys, refused, objects, requests;
     atomic_int open, peak;
 } counters;
 
@@ -152,6 +154,59 @@ static void find_range(const char *query, uint64_t *ret_at, uint64_t *ret_end)
     }
 }
 
+/* Bytes of the key up to the slash behind the prefix; 0: it lies directly below. */
+static uint32_t group_of(const char *key, uint32_t len, uint32_t prefix_len)
+{
+    const char *slash = len > prefix_len ? memchr(key + prefix_len, '/', len - prefix_len) : NULL;
+    return slash != NULL ? (uint32_t)(slash - key) + 1 : 0;
+}
+
+/* With a delimiter: at most a page of keys and prefixes from `at` on, and what of it is the rest. */
+static size_t list_directory(const char *query, uint64_t at, uint64_t end, char *out)
+{
+    char prefix[4096] = "";
+    char key[SHAPE_KEY_MAX + 8];
+    int prefix_len = parameter(query, "prefix", prefix, sizeof(prefix));
+    size_t used = 0;
+    unsigned count = 0;
+    for (; at < end && count < config.page; count++) {
+        uint32_t len = shape_key(&config.set, at, key);
+        uint32_t group = group_of(key, len, prefix_len > 0 ? (uint32_t)prefix_len : 0);
+        if (group == 0) {
+            used += put_contents(out + used, at++);
+            continue;
+        }
+        used += put_text(out + used, "<CommonPrefixes><Prefix>");
+        used += put_key(out + used, key, group);
+        used += put_text(out + used, "</Prefix></CommonPrefixes>");
+        memcpy(key + group, "\xff\xff\xff\xff", 4);
+        at = shape_seek(&config.set, key, group + 4);
+    }
+    atomic_fetch_add(&counters.directories, 1);
+    used += (size_t)sprintf(out + used, "<IsTruncated>%s</IsTruncated>", at < end ? "true" : "false");
+    if (at < end) {
+        used += (size_t)sprintf(out + used, "<NextContinuationToken>%llu</NextContinuationToken>",
+                                (unsigned long long)at);
+    }
+    return used;
+}
+
+static bool is_there(uint64_t number)
+{
+    return !config.flicker || number % 10 != 3 ||
+           (number / 10 + atomic_load(&counters.requests) / 100) % 2 == 0;
+}
+
+/* Where a page of `most` keys from `at` on ends. */
+static uint64_t end_of_page(uint64_t at, uint64_t end, unsigned most)
+{
+    unsigned count = 0;
+    while (at < end && count < most) {
+        count += is_there(at++);
+    }
+    return at;
+}
+
 static size_t list(const char *query, char *out)
 {
     char text[64];
@@ -160,12 +215,17 @@ static size_t list(const char *query, char *out)
     unsigned most = config.page;
 
     find_range(query, &at, &end);
+    if (parameter(query, "delimiter", text, sizeof(text)) > 0) {
+        size_t len = put_text(out, "<ListBucketResult><EncodingType>url</EncodingType>");
+        len += list_directory(query, at, end, out + len);
+        return len + put_text(out + len, "</ListBucketResult>");
+    }
     if (!config.no_max_keys && parameter(query, "max-keys", text, sizeof(text)) > 0 &&
         strtoul(text, NULL, 10) < most) {
         most = (unsigned)strtoul(text, NULL, 10);
     }
     atomic_fetch_add(most < config.page ? &counters.probes : &counters.pages, 1);
-    uint64_t stop = at < end && end - at > most ? at + most : end > at ? end : at;
+    uint64_t stop = end_of_page(at, end, most);
     atomic_fetch_add(&counters.keys, stop - at);
     bool shuffled = config.disorder && stop - at > 9 && at / config.page % 40 == 39;
     size_t used = put_text(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult>"
@@ -176,6 +236,9 @@ static size_t list(const char *query, char *out)
                                 (unsigned long long)stop);
     }
     for (uint64_t i = at; i < stop; i++) {
+        if (!is_there(i)) {
+            continue;
+        }
         used += put_contents(out + used, shuffled && i - at == 5   ? i + 1
                                          : shuffled && i - at == 6 ? i - 1
                                                                    : i);
@@ -197,7 +260,9 @@ static void answer(struct peer *peer)
         *line_end = '\0';
     }
     peer->listing = query != NULL && strstr(query, "list-type=2") != NULL;
-    if (config.slow_down > 0 && (atomic_fetch_add(&counters.requests, 1) + 1) % config.slow_down == 0) {
+    unsigned long nth = atomic_fetch_add(&counters.requests, 1) + 1;
+    if ((config.slow_down > 0 && nth % config.slow_down == 0) ||
+        (nth >= config.storm_from && nth < config.storm_to)) {
         status = "503 Slow Down";
         len = put_text(body, busy);
         atomic_fetch_add(&counters.refused, 1);
@@ -383,11 +448,15 @@ static bool take_option(const char *text)
     config.threads = IS("threads") && number > 0 && number <= 16 ? (unsigned)number : config.threads;
     config.port = IS("port") ? (uint16_t)number : config.port;
     config.slow_down = IS("slow_down") ? (unsigned)number : config.slow_down;
+    config.storm_from = IS("storm_from") ? number : config.storm_from;
+    config.storm_to = IS("storm_to") ? number : config.storm_to;
+    config.flicker = config.flicker || IS("flicker");
     config.no_start_after = config.no_start_after || IS("no_start_after");
     config.no_max_keys = config.no_max_keys || IS("no_max_keys");
     config.disorder = config.disorder || IS("disorder");
     return IS("latency_ms") || IS("page") || IS("threads") || IS("port") || IS("slow_down") ||
-           IS("no_start_after") || IS("no_max_keys") || IS("disorder");
+           IS("no_start_after") || IS("no_max_keys") || IS("disorder") || IS("flicker") || IS("storm_from") ||
+           IS("storm_to");
 #undef IS
 }
 
@@ -422,8 +491,10 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < config.threads; i++) {
         pthread_join(threads[i], NULL);
     }
-    printf("{\"pages\": %lu, \"probes\": %lu, \"keys\": %lu, \"refused\": %lu, \"objects\": %lu, \"peak\": "
+    printf("{\"pages\": %lu, \"probes\": %lu, \"directories\": %lu, \"keys\": %lu, \"refused\": %lu, "
+           "\"objects\": %lu, \"peak\": "
            "%d}\n",
-           counters.pages, counters.probes, counters.keys, counters.refused, counters.objects, counters.peak);
+           counters.pages, counters.probes, counters.directories, counters.keys, counters.refused,
+           counters.objects, counters.peak);
     return 0;
 }

@@ -205,6 +205,7 @@ static void defaults(void **state)
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct fake_env env = table[i].env;
         assert_int_equal(hr_cache_dir_default(fake_getenv, &env, dir, sizeof(dir), message), 0);
+        assert_string_equal(message, "");
         (void)snprintf(want, sizeof(want), "%s/%s", home, table[i].below);
         if (table[i].with_user) {
             (void)snprintf(want + strlen(want), 20, "-%u", (unsigned)geteuid());

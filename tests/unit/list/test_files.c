@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "fetch/base/digest.h"
+#include "fetch/list/recheck.h"
 
 #define NAMES_1 "0123456789abcdef-00000001.names"
 #define NAMES_2 "0123456789abcdef-00000002.names"
@@ -29,7 +30,7 @@ static void publish_some(const char *dir, uint32_t gen, unsigned keys)
                          0);
     }
     assert_int_equal(hr_builder_publish(builder, dir, TREE_ID, gen, LISTED_NS, &index), 0);
-    assert_int_equal(hr_index_check(&index), 0);
+    assert_int_equal(hr_index_check(&index, NULL), 0);
     hr_index_unmap(&index);
     hr_builder_free(builder);
 }
@@ -46,19 +47,56 @@ static bool exists(const char *dir, const char *name)
     return access(in(dir, name), F_OK) == 0;
 }
 
-/* What is loaded: its generation, 0 for none. */
+/* Everything that a reader may ask of an index that nobody has checked: it ends, inside the file. */
+static void use_all(const struct hr_index *index)
+{
+    char path[HR_KEY_MAX + 1];
+    char etag[HR_INDEX_ETAG_MAX + 1];
+    uint32_t found;
+    uint32_t len;
+
+    for (uint32_t entry = 0; entry < index->names->entry_count; entry++) {
+        const char *name = hr_index_name(index, entry, &len);
+        assert_true(name >= index->text && name + len <= index->text + index->names->text_bytes);
+        for (uint32_t n = hr_index_child_count(index, entry); n-- > 0;) {
+            assert_true(hr_index_child(index, entry, n) > entry);
+            assert_true(hr_index_child(index, entry, n) < index->names->entry_count);
+        }
+        assert_true(hr_index_end(index, entry) <= index->names->entry_count);
+        assert_true(hr_index_parent(index, entry) < index->names->dir_count);
+        (void)hr_index_seek(index, entry, name, len);
+        (void)hr_index_etag(index, entry, etag, sizeof(etag));
+        if (hr_index_path(index, entry, path, sizeof(path)) > 0 &&
+            hr_index_lookup(index, path, strlen(path), &found) == 0) {
+            assert_true(found < index->names->entry_count);
+        }
+    }
+}
+
+/* What is loaded and stands the check behind: its generation, 0 for none. A damaged one is removed, as the
+ * plan does. */
 static uint32_t loaded_gen(const char *dir)
 {
     struct hr_index index;
+    uint32_t gen;
+    int checked;
 
-    int rc = hr_index_load(dir, TREE_ID, &index);
-    if (rc == -ENOENT) {
-        return 0;
-    }
-    assert_int_equal(rc, 0);
-    uint32_t gen = index.names->gen;
-    assert_int_equal(hr_index_check(&index), 0);
-    hr_index_unmap(&index);
+    do {
+        int rc = hr_index_load(dir, TREE_ID, &index);
+        if (rc == -ENOENT) {
+            return 0;
+        }
+        assert_int_equal(rc, 0);
+        gen = index.names->gen;
+        checked = hr_index_verify(dir, TREE_ID, gen, NULL);
+        use_all(&index);
+        if (checked == -EBADMSG) {
+            hr_index_remove(dir, TREE_ID, gen);
+        } else {
+            assert_int_equal(checked, 0);
+        }
+        hr_index_unmap(&index);
+    } while (checked != 0);
     return gen;
 }
 
@@ -90,6 +128,7 @@ static void rewrite(const char *path, uint64_t at, const void *bytes, size_t len
     int fd = open(path, O_RDWR);
     assert_true(fd >= 0);
     assert_int_equal(pwrite(fd, bytes, len, (off_t)at), len);
+    assert_int_equal(fchmod(fd, 0400), 0);
     close(fd);
 }
 
@@ -167,7 +206,6 @@ static void test_forged(void **state)
         {offsetof(struct hr_names, file_count), 1, 8},
         {offsetof(struct hr_names, object_bytes), 1, 8},
         {offsetof(struct hr_names, hash_slots), 0, 8},
-        {offsetof(struct hr_names, hash_slots), 3, 8},
         {offsetof(struct hr_names, hash_slots), 1ull << 63, 8},
         {offsetof(struct hr_names, entries_offset), 0, 8},
         {offsetof(struct hr_names, entries_offset), 200, 8},
@@ -190,6 +228,78 @@ static void test_forged(void **state)
         }
         assert_false(exists(dir, NAMES_2));
     }
+    scratch_remove(dir);
+}
+
+/* The header is enough to begin with: what is wrong behind it is the check's to find. */
+static void test_adopted_unchecked(void **state)
+{
+    char *dir = scratch_new();
+    struct hr_index index;
+    struct stat st;
+    atomic_bool stop = true;
+
+    (void)state;
+    publish_some(dir, 1, 100);
+    assert_int_equal(hr_index_verify(dir, TREE_ID, 1, &stop), -ECANCELED);
+    assert_int_equal(hr_index_verify(dir, TREE_ID, 2, NULL), -ENOENT);
+    assert_int_equal(stat(in(dir, NAMES_1), &st), 0);
+    rewrite(in(dir, NAMES_1), (uint64_t)st.st_size - 1, "~", 1);
+    assert_int_equal(hr_index_load(dir, TREE_ID, &index), 0);
+    assert_int_equal(hr_index_verify(dir, TREE_ID, 1, NULL), -EBADMSG);
+    assert_true(exists(dir, NAMES_1));
+    hr_index_unmap(&index);
+    /* Others could have written what they may write. */
+    assert_int_equal(chmod(in(dir, NAMES_1), 0600), 0);
+    assert_int_equal(hr_index_load(dir, TREE_ID, &index), -ENOENT);
+    assert_false(exists(dir, NAMES_1));
+    scratch_remove(dir);
+}
+
+struct checking {
+    struct hr_loop *loop;
+    struct hr_recheck *recheck;
+    unsigned ends;
+    int error;
+};
+
+static void check_ended(void *owner, int error)
+{
+    struct checking *checking = owner;
+    checking->ends++;
+    checking->error = error;
+    hr_recheck_free(checking->recheck);
+    checking->recheck = NULL;
+    hr_loop_stop(checking->loop);
+}
+
+static void test_recheck(void **state)
+{
+    char *dir = scratch_new();
+    struct checking checking = {.error = 1};
+    struct hr_recheck_options options = {
+        .index_dir = dir, .tree_id = TREE_ID, .gen = 1, .done = check_ended, .owner = &checking};
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(hr_loop_new(&checking.loop), 0);
+    options.loop = checking.loop;
+    publish_some(dir, 1, 5000);
+    assert_int_equal(hr_recheck_start(&options, &checking.recheck), 0);
+    assert_int_equal(hr_loop_run(checking.loop), 0);
+    assert_int_equal(checking.error, 0);
+    assert_int_equal(stat(in(dir, NAMES_1), &st), 0);
+    rewrite(in(dir, NAMES_1), (uint64_t)st.st_size / 2, "~", 1);
+    assert_int_equal(hr_recheck_start(&options, &checking.recheck), 0);
+    assert_int_equal(hr_loop_run(checking.loop), 0);
+    assert_int_equal(checking.error, -EBADMSG);
+    assert_int_equal(checking.ends, 2);
+    /* Freed before its end: nobody is told. */
+    assert_int_equal(hr_recheck_start(&options, &checking.recheck), 0);
+    hr_recheck_free(checking.recheck);
+    hr_recheck_free(NULL);
+    assert_int_equal(checking.ends, 2);
+    hr_loop_free(checking.loop);
     scratch_remove(dir);
 }
 
@@ -404,7 +514,8 @@ int main(void)
         cmocka_unit_test(test_forged),         cmocka_unit_test(test_not_a_file),
         cmocka_unit_test(test_states),         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_disk_full),      cmocka_unit_test(test_size_limit),
-        cmocka_unit_test(test_bad_directory),
+        cmocka_unit_test(test_bad_directory),  cmocka_unit_test(test_adopted_unchecked),
+        cmocka_unit_test(test_recheck),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,7 +119,7 @@ static void test_trees(void **state)
         struct hr_index index;
         uint64_t hidden = 0;
         assert_int_equal(hr_builder_publish(builder, dir, TREE_ID, 1, LISTED_NS, &index), 0);
-        assert_int_equal(hr_index_check(&index), 0);
+        assert_int_equal(hr_index_check(&index, NULL), 0);
         char *text = tree_text(&index);
         if (strcmp(text, one->tree) != 0) {
             fail_msg("%s: '%s', expected '%s'", one->name, text, one->tree);
@@ -227,24 +227,23 @@ static void test_etags_and_times(void **state)
     static const struct {
         const char *etag;
         enum hr_etag_kind kind;
-        uint32_t parts;
     } cases[] = {
-        {"", HR_ETAG_NONE, 0},
-        {"d41d8cd98f00b204e9800998ecf8427e", HR_ETAG_MD5, 0},
-        {"d41d8cd98f00b204e9800998ecf8427e-1", HR_ETAG_MD5, 1},
-        {"d41d8cd98f00b204e9800998ecf8427e-4294967295", HR_ETAG_MD5, UINT32_MAX},
-        {"d41d8cd98f00b204e9800998ecf8427e-4294967296", HR_ETAG_TEXT, 0},
-        {"d41d8cd98f00b204e9800998ecf8427e-99999999999999999999", HR_ETAG_TEXT, 0},
-        {"d41d8cd98f00b204e9800998ecf8427e-0", HR_ETAG_TEXT, 0},
-        {"d41d8cd98f00b204e9800998ecf8427e-01", HR_ETAG_TEXT, 0},
-        {"d41d8cd98f00b204e9800998ecf8427e-", HR_ETAG_TEXT, 0},
-        {"d41d8cd98f00b204e9800998ecf8427e-1x", HR_ETAG_TEXT, 0},
-        {"D41D8CD98F00B204E9800998ECF8427E", HR_ETAG_TEXT, 0},
-        {"d41d8cd98f00b204e9800998ecf8427", HR_ETAG_TEXT, 0},
-        {"g41d8cd98f00b204e9800998ecf8427e", HR_ETAG_TEXT, 0},
-        {"0x8DC2B4E5F6A7B8C", HR_ETAG_TEXT, 0},
-        {"x", HR_ETAG_TEXT, 0},
-        {A64 A64 "1234567", HR_ETAG_TEXT, 0},
+        {"", HR_ETAG_NONE},
+        {"d41d8cd98f00b204e9800998ecf8427e", HR_ETAG_MD5},
+        {"d41d8cd98f00b204e9800998ecf8427e-1", HR_ETAG_PARTS},
+        {"d41d8cd98f00b204e9800998ecf8427e-4294967295", HR_ETAG_PARTS},
+        {"d41d8cd98f00b204e9800998ecf8427e-4294967296", HR_ETAG_TEXT},
+        {"d41d8cd98f00b204e9800998ecf8427e-99999999999999999999", HR_ETAG_TEXT},
+        {"d41d8cd98f00b204e9800998ecf8427e-0", HR_ETAG_TEXT},
+        {"d41d8cd98f00b204e9800998ecf8427e-01", HR_ETAG_TEXT},
+        {"d41d8cd98f00b204e9800998ecf8427e-", HR_ETAG_TEXT},
+        {"d41d8cd98f00b204e9800998ecf8427e-1x", HR_ETAG_TEXT},
+        {"D41D8CD98F00B204E9800998ECF8427E", HR_ETAG_TEXT},
+        {"d41d8cd98f00b204e9800998ecf8427", HR_ETAG_TEXT},
+        {"g41d8cd98f00b204e9800998ecf8427e", HR_ETAG_TEXT},
+        {"0x8DC2B4E5F6A7B8C", HR_ETAG_TEXT},
+        {"x", HR_ETAG_TEXT},
+        {A64 A64 "1234567", HR_ETAG_TEXT},
     };
     const size_t count = sizeof(cases) / sizeof(*cases);
     char *dir = scratch_new();
@@ -265,7 +264,7 @@ static void test_etags_and_times(void **state)
     assert_int_equal(hr_builder_add(builder, "null", 4, 1, -6, NULL), 0);
     assert_int_equal(hr_builder_add(builder, "m/", 2, 0, 900, "x"), 0);
     assert_int_equal(hr_builder_publish(builder, dir, TREE_ID, 1, LISTED_NS, &index), 0);
-    assert_int_equal(hr_index_check(&index), 0);
+    assert_int_equal(hr_index_check(&index, NULL), 0);
     for (size_t i = 0; i < count; i++) {
         char key[32];
         snprintf(key, sizeof(key), "d/e/%02zu", i);
@@ -273,7 +272,6 @@ static void test_etags_and_times(void **state)
         assert_int_equal(hr_index_etag(&index, entry, text, sizeof(text)), strlen(cases[i].etag));
         assert_string_equal(text, cases[i].etag);
         assert_int_equal(index.entries[entry].etag_kind, cases[i].kind);
-        assert_int_equal(index.entries[entry].etag_parts, cases[i].parts);
         assert_int_equal(index.entries[entry].mtime_ns, 500 + (int64_t)i);
         assert_int_equal(hr_index_etag(&index, entry, text, strlen(cases[i].etag)), -ENOSPC);
     }
@@ -297,13 +295,91 @@ static void test_etags_and_times(void **state)
     scratch_remove(dir);
 }
 
+/* The budget of an index, to the byte: 100,000 names of 29 bytes in 1000 directories. */
+static void test_bytes_an_object(void **state)
+{
+    enum { KEYS = 100000, DIRS = 1000, NAME_BYTES = 29, DIR_NAME_BYTES = 9 };
+    char *dir = scratch_new();
+    struct hr_index_builder *builder;
+    struct hr_index index;
+    char key[64];
+
+    (void)state;
+    assert_int_equal(hr_builder_new(&builder), 0);
+    for (unsigned i = 0; i < KEYS; i++) {
+        int len = snprintf(key, sizeof(key), "train/n%08u/ILSVRC2012_val_%08u.JPEGX", i / (KEYS / DIRS), i);
+        assert_int_equal(len, 45);
+        assert_int_equal(
+            hr_builder_add(builder, key, (uint32_t)len, i, i, "d41d8cd98f00b204e9800998ecf8427e"), 0);
+    }
+    assert_int_equal(hr_builder_publish(builder, dir, TREE_ID, 1, LISTED_NS, &index), 0);
+    uint64_t entries = 1 + 1 + DIRS + KEYS;
+    uint64_t expected = sizeof(struct hr_names) + entries * 40 + (2 + DIRS) * 16 +
+                        ((entries - 1) * 4 / 3 + 2) * 4 + KEYS * NAME_BYTES + DIRS * DIR_NAME_BYTES + 5;
+    assert_in_range(index.names->file_bytes, expected, expected + 4 * 63); /* four sections begin at 64 */
+    assert_true(index.names->file_bytes + entries * (sizeof(struct hr_state) + 1) <= 100ull * KEYS);
+    hr_index_unmap(&index);
+    hr_builder_free(builder);
+    scratch_remove(dir);
+}
+
+/* Keys that lie in files meanwhile make the same index as keys in memory. */
+static void test_scratch(void **state)
+{
+    enum { KEYS = 500000 }; /* 20 MB of entries: more than is kept in memory */
+    char *dir = scratch_new();
+    char *scratch = scratch_new();
+    struct hr_index index[2];
+    char key[64];
+
+    (void)state;
+    for (unsigned way = 0; way < 2; way++) {
+        struct hr_index_builder *builder;
+        assert_int_equal(hr_builder_new(&builder), 0);
+        if (way == 1) {
+            assert_int_equal(hr_builder_scratch(builder, scratch), 0);
+        }
+        for (unsigned i = 0; i < KEYS; i++) {
+            int len = snprintf(key, sizeof(key), "%u/%u", i * 7919u % 100, i);
+            assert_int_equal(hr_builder_add(builder, key, (uint32_t)len, i, i, i % 2 ? "abc-9" : ""), 0);
+        }
+        assert_int_equal(files_in(scratch), 0);
+        assert_int_equal(hr_builder_publish(builder, dir, TREE_ID, 1, LISTED_NS, &index[way]), 0);
+        hr_builder_free(builder);
+    }
+    assert_int_equal(index[0].names->file_bytes, index[1].names->file_bytes);
+    assert_memory_equal(index[0].names, index[1].names, index[0].names->file_bytes);
+    hr_index_unmap(&index[0]);
+    hr_index_unmap(&index[1]);
+    scratch_remove(scratch);
+    scratch_remove(dir);
+}
+
+static void test_scratch_full(void **state)
+{
+    char *dir = scratch_new();
+    struct hr_index_builder *builder;
+    int rc = 0;
+
+    (void)state;
+    assert_int_equal(hr_builder_new(&builder), 0);
+    assert_int_equal(hr_builder_scratch(builder, "/nonexistent"), 0);
+    for (unsigned i = 0; i < 500000 && rc == 0; i++) {
+        char key[32];
+        rc = hr_builder_add(builder, key, (uint32_t)snprintf(key, sizeof(key), "%u", i), i, i, "");
+    }
+    assert_int_equal(rc, -ENOENT);
+    hr_builder_free(builder);
+    scratch_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trees),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_lookup_errors),
-        cmocka_unit_test(test_etags_and_times),
+        cmocka_unit_test(test_trees),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_lookup_errors),   cmocka_unit_test(test_etags_and_times),
+        cmocka_unit_test(test_bytes_an_object), cmocka_unit_test(test_scratch),
+        cmocka_unit_test(test_scratch_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

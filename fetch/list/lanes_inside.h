@@ -1,0 +1,109 @@
+/* Inside of lanes.h: a lane's range and its gaps (ranges.c), probes (probes.c), and who does what
+ * (lanes.c). */
+#ifndef HR_LIST_LANES_INSIDE_H
+#define HR_LIST_LANES_INSIDE_H
+
+#include "fetch/list/lanes.h"
+
+/* In flight: for each lane of the width, and before pages earn more. These and the constants in lanes.c
+ * and probes.c are ours, found with tests/unit/list/test_lanes.c's rounds. */
+#define PROBES_A_LANE 3u
+#define PROBES_FIRST 64u
+#define STEAL_PAGES 1.0 /* a range of less is left to its lane; */
+#define STEAL_LATE 0.7  /* and in the end of a listing */
+#define EARLY_PAGES 20u /* before so many, nothing is known of an end */
+
+/* An owned string. at NULL: none. */
+struct text {
+    char *at;
+    uint32_t len;
+};
+
+/* Between two cuts of a range. */
+struct gap {
+    struct text cut;   /* keys behind this; at NULL: from the start */
+    struct text first; /* a key that was there, at or behind all that is listed */
+    struct text empty; /* no key from here to the gap's end; at NULL: not known */
+    bool solid;        /* no cut is worth trying until its first key moves */
+    unsigned probing;
+};
+
+/* Where two ranges meet, and the key behind it that each side saw. */
+struct seam {
+    uint64_t seen[2];
+    bool known[2];
+};
+
+struct lane {
+    bool used, asked;
+    struct gap *gaps; /* ascending; gaps[0].cut is where the lane is */
+    uint32_t gap_count, gap_room;
+    struct text upto;                  /* at NULL: to the end */
+    uint32_t seam_before, seam_behind; /* UINT32_MAX: none */
+    bool begun;                        /* its first page has come */
+    uint32_t fork;                     /* first byte in which the keys of its last page differ */
+    double listed, guessed;            /* keys that came, and how many were expected for that way */
+    double surplus;                    /* of late: keys that came where hardly any were expected */
+    struct text start;                 /* its first key; at NULL: none has come */
+    double came;                       /* keys behind start, */
+    double left;                       /* how many were expected by place alone then, */
+    double beyond;                     /* and how many came that were not */
+};
+
+struct probe {
+    bool used;
+    struct text cut;
+};
+
+struct hr_list_lanes {
+    struct hr_ladder ladder;
+    struct lane *lanes;
+    uint32_t lane_room;  /* = most lanes ever */
+    uint32_t lane_count; /* in use */
+    unsigned width_max;
+    double width;
+    unsigned clean; /* answers since the width was last changed */
+    unsigned deaf;  /* pages that were under way when it was: their troubles are
+                       the same trouble */
+    struct probe *probes;
+    uint32_t probe_room, probe_count;
+    struct seam *seams;
+    uint32_t seam_count, seam_room;
+    double page_keys;
+    bool late; /* few pages are left, as far as is known */
+    uint64_t pages_in;
+    struct hr_list_lanes_progress progress;
+};
+
+static inline struct hr_key hr_lane_view(struct text text)
+{
+    return (struct hr_key){text.at, text.len};
+}
+/* 0 or -ENOMEM; *ret is freed and replaced. */
+int hr_lane_copy(struct hr_key key, struct text *ret);
+void hr_lane_release(struct lane *lane);
+
+/* Where the keys of a gap end: its empty rest, the next cut, or the range's end. */
+struct hr_key hr_lane_gap_end(const struct lane *lane, uint32_t number);
+/* How far off the guesses have been where this lane went. */
+double hr_lane_correction(const struct hr_list_lanes *lanes, const struct lane *lane);
+/* Keys that are left, guessed. */
+double hr_lane_gap_keys(struct hr_list_lanes *lanes, const struct lane *lane, uint32_t number);
+double hr_lane_keys(struct hr_list_lanes *lanes, const struct lane *lane);
+
+/* The lane and gap that a string lies in: behind the cut, up to the next. NULL: in none. */
+struct lane *hr_lane_find(struct hr_list_lanes *lanes, struct hr_key at, uint32_t *ret_gap);
+/* A gap behind gaps[at], which gets what is behind `cut`; `first` is there. 0 or -ENOMEM. */
+int hr_lane_insert_gap(struct lane *lane, uint32_t at, struct hr_key cut, struct hr_key first);
+/* The lane stands behind `key` now. 0 or -ENOMEM. */
+int hr_lane_advance(struct lane *lane, struct hr_key key);
+/* An idle lane takes half of the largest range that is worth it. 1: one did, 0, -ENOMEM. */
+int hr_lanes_steal(struct hr_list_lanes *lanes);
+
+/* More came of late than the picture knew of; where lanes are idle, less of it is enough. */
+bool hr_lane_astray(const struct hr_list_lanes *lanes, const struct lane *lane);
+
+/* The next probe that is worth it. 1, 0, -ENOMEM. */
+int hr_lanes_next_probe(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret);
+
+#endif
