@@ -21,7 +21,8 @@ static bool starts_with(const char *text, const char *start)
 bool hr_context_key_covers(const char *assignment)
 {
     if (starts_with(assignment, "HEADRACE_")) {
-        return !starts_with(assignment, "HEADRACE_CACHE_DIR=") && strchr(assignment, '=');
+        return !starts_with(assignment, "HEADRACE_CACHE_DIR=") &&
+               !starts_with(assignment, "HEADRACE_ALIAS=") && strchr(assignment, '=');
     }
     if (starts_with(assignment, "AWS_")) {
         return !starts_with(assignment, "AWS_SECRET_ACCESS_KEY=") &&

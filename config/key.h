@@ -11,8 +11,9 @@
 
 #define HR_CONTEXT_KEY_BYTES 16
 
-/* Covers uid, HOME, every HEADRACE_* but HEADRACE_CACHE_DIR, every AWS_* but AWS_SECRET_ACCESS_KEY and
- * AWS_SESSION_TOKEN; whatever their order; of a name given twice the first, as getenv does. envp may be NULL.
+/* Covers uid, HOME, every HEADRACE_* but HEADRACE_CACHE_DIR and HEADRACE_ALIAS, every AWS_* but
+ * AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; whatever their order; of a name given twice the first, as
+ * getenv does. envp may be NULL.
  */
 void hr_context_key(char *const *envp, uint32_t uid, uint8_t ret[HR_CONTEXT_KEY_BYTES]);
 

@@ -308,7 +308,7 @@ static int load_environment(const struct load *load, char *const *envp)
         char name[HR_SETTING_NAME_MAX + 1];
         size_t whole_len = strcspn(*envp, "=");
         if (strncmp(*envp, prefix, sizeof(prefix) - 1) != 0 || !(*envp)[whole_len] ||
-            hr_value_word("HEADRACE_MAP|HEADRACE_CONFIG", *envp, whole_len) >= 0) {
+            hr_value_word("HEADRACE_MAP|HEADRACE_CONFIG|HEADRACE_ALIAS", *envp, whole_len) >= 0) {
             continue;
         }
         size_t len = whole_len - (sizeof(prefix) - 1);

@@ -20,8 +20,15 @@ enum hr_setting_id {
 };
 
 /* What hr_settings_enum gives: the order of the choices in settings.def. log_level has base/log.h's order. */
-enum hr_setting_list { HR_SETTING_LIST_AUTO, HR_SETTING_LIST_ALL };
+enum hr_setting_list {
+    HR_SETTING_LIST_AUTO,
+    HR_SETTING_LIST_ALL,
+    HR_SETTING_LIST_DIRS,
+    HR_SETTING_LIST_NONE,
+    HR_SETTING_LIST_FILE = 255 /* an absolute path (value.h) */
+};
 enum hr_setting_mode { HR_SETTING_MODE_RO };
+enum hr_setting_symlinks { HR_SETTING_SYMLINKS_RUN, HR_SETTING_SYMLINKS_FOLLOW, HR_SETTING_SYMLINKS_OFF };
 enum hr_setting_changed { HR_SETTING_CHANGED_ERROR, HR_SETTING_CHANGED_FOLLOW };
 
 /* Words that hr_settings_seconds can give for `revalidate`. */

@@ -31,6 +31,12 @@ const char *hr_settings_warning(const struct hr_settings *settings, unsigned ind
     return index < settings->warning_count ? settings->warnings[index] : NULL;
 }
 
+/* Both have words. */
+static enum hr_value_type words_type(enum hr_setting_id id)
+{
+    return hr_setting_rows[id].rule.type == HR_VALUE_CHOICE ? HR_VALUE_CHOICE : HR_VALUE_ENUM;
+}
+
 /* The value of a setting whose type must be the one that the caller believes. */
 static struct hr_value value_of(const struct hr_settings *settings, enum hr_setting_id id,
                                 enum hr_value_type type)
@@ -87,7 +93,7 @@ unsigned hr_settings_percent(const struct hr_settings *settings, enum hr_setting
 
 unsigned hr_settings_enum(const struct hr_settings *settings, enum hr_setting_id id)
 {
-    return (unsigned)value_of(settings, id, HR_VALUE_ENUM).number;
+    return (unsigned)value_of(settings, id, words_type(id)).number;
 }
 
 const char *hr_settings_text(const struct hr_settings *settings, enum hr_setting_id id)
@@ -109,7 +115,7 @@ int64_t hr_settings_map_seconds(const struct hr_settings *settings, const struct
 unsigned hr_settings_map_enum(const struct hr_settings *settings, const struct hr_map *map,
                               enum hr_setting_id id)
 {
-    return (unsigned)map_value_of(settings, map, id, HR_VALUE_ENUM).number;
+    return (unsigned)map_value_of(settings, map, id, words_type(id)).number;
 }
 
 const char *hr_settings_map_text(const struct hr_settings *settings, const struct hr_map *map,

@@ -19,6 +19,7 @@ enum hr_value_type {
     HR_VALUE_COUNT,
     HR_VALUE_SECONDS,
     HR_VALUE_ENUM,
+    HR_VALUE_CHOICE,
     HR_VALUE_TEXT,
     HR_VALUE_URL,
     HR_VALUE_PATH,
@@ -26,7 +27,8 @@ enum hr_value_type {
 
 enum hr_value_scope { HR_VALUE_GLOBAL, HR_VALUE_MAP };
 
-#define HR_VALUE_TEXT_MAX 4095 /* bytes: PATH_MAX without its terminator */
+#define HR_VALUE_TEXT_MAX 4095   /* bytes: PATH_MAX without its terminator */
+#define HR_VALUE_CHOICE_PATH 255 /* number of a CHOICE that is a path: behind all words */
 
 struct hr_value_rule {
     const char *name;
@@ -37,7 +39,8 @@ struct hr_value_rule {
 };
 
 struct hr_value {
-    int64_t number;   /* BOOL 0|1; BYTES, SPACE bytes; COUNT 0 for auto; SECONDS; ENUM the word's place */
+    int64_t
+        number; /* BOOL 0|1; BYTES, SPACE bytes; COUNT 0 for auto; SECONDS; ENUM, CHOICE the word's place */
     unsigned percent; /* SPACE: 1..100 when it was given so, else 0 */
 };
 
@@ -216,6 +219,11 @@ static inline int hr_value_parse(const struct hr_value_rule *rule, const char *t
     case HR_VALUE_SECONDS:
         return hr_value_parse_number(rule, text, len, ret);
     case HR_VALUE_ENUM:
+    case HR_VALUE_CHOICE:
+        if (rule->type == HR_VALUE_CHOICE && len > 1 && text[0] == '/') {
+            *ret = (struct hr_value){.number = HR_VALUE_CHOICE_PATH};
+            return 0;
+        }
         place = hr_value_word(rule->words, text, len);
         if (place < 0) {
             return place == -EOPNOTSUPP ? place : -EINVAL;
@@ -310,6 +318,10 @@ static inline void hr_value_say_allowed(const struct hr_value_rule *rule, struct
         break;
     case HR_VALUE_ENUM:
         hr_value_say_words(say, rule->words);
+        break;
+    case HR_VALUE_CHOICE:
+        hr_value_say_words(say, rule->words);
+        hr_say_text(say, ", or an absolute path");
         break;
     case HR_VALUE_TEXT:
         hr_say_text(say, "text of at most ");

@@ -69,9 +69,11 @@ void hr_cwd_init(void)
     int len = hr_cwd_read(snapshot->path, sizeof(snapshot->path));
     if (len > 0) {
         snapshot->len = (uint32_t)len;
-        snapshot->kind = hr_path_under(snapshot->path, &map, &root)   ? CWD_INSIDE
-                         : hr_path_above(snapshot->path, (size_t)len) ? CWD_ABOVE
-                                                                      : CWD_ELSEWHERE;
+        snapshot->kind =
+            hr_path_under(snapshot->path, &map, &root) ? CWD_INSIDE
+            : hr_path_above(snapshot->path, (size_t)len) || hr_path_above_link(snapshot->path, (size_t)len)
+                ? CWD_ABOVE
+                : CWD_ELSEWHERE;
     }
     atomic_fetch_add_explicit(&snapshot->stamp, 1, memory_order_release);
     atomic_store_explicit(&current, len > 0 ? snapshot : NULL, memory_order_release);

@@ -153,7 +153,9 @@ int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view 
             return 0;
         }
         if (now != seen && HR_STATE_KIND(now) == HR_STATE_FAILED) {
-            hr_session_say(session, view->tree);
+            if (!HR_STATE_BY_NAME(now)) {
+                hr_session_say(session, view->tree);
+            }
             return HR_STATE_ERRNO(now) ? -(int)HR_STATE_ERRNO(now) : -EIO;
         }
         /* Here it is not what we want, whatever it was before: a change is the next thing to wait for. */

@@ -21,9 +21,11 @@ struct hr_stream {
     uint32_t position;
     uint64_t salt;
     uint64_t self_ino, parent_ino;
-    struct hr_walk walk;
+    struct hr_view_dir dir;
+    struct hr_walk walk; /* over dir.index */
     uint32_t prefix_len; /* of the map's prefix in head */
     uint32_t head_len;
+    uint64_t head_hash;        /* hr_object_ino_head of it */
     char head[HR_KEY_MAX + 2]; /* what every child's key begins with: prefix, path below the map, '/' */
     struct dirent64 entry;
 };
@@ -287,39 +289,25 @@ static uint64_t extra_ino(const struct hr_stream *stream, const struct hr_walk_n
 /* ---- the stream
  * -------------------------------------------------------------------------------------------------- */
 
-/* The directory in the index; *ret_index is NULL where only a deeper map makes it one. */
-static int find_dir(const struct hr_place *place, const struct hr_index *index,
-                    const struct hr_index **ret_index, uint32_t *ret_entry)
-{
-    int error = hr_index_lookup(index, place->path + place->rel, place->len - place->rel, ret_entry);
-    bool is_dir = error == 0 && index->entries[*ret_entry].kind == HR_KIND_DIR;
-    *ret_index = is_dir ? index : NULL;
-    if (is_dir || (hr_maps.count > 1 && hr_path_above(place->path, place->len))) {
-        return 0;
-    }
-    return error < 0 ? error : -ENOTDIR;
-}
-
 static int fill(struct hr_stream *stream, const struct hr_place *place)
 {
-    const struct hr_tree_view *view;
-    const struct hr_index *index;
-    struct hr_session session;
-    uint32_t entry = 0;
-    int error = hr_view_index(place, &view);
-    if (error < 0 || (error = find_dir(place, &view->index, &index, &entry)) < 0 ||
-        (error = hr_session_get(&session)) < 0) {
-        return error;
-    }
     if (!set_head(stream, place)) {
         return -ENOENT;
     }
+    int error = hr_view_dir(place, &stream->dir);
+    bool only_way = (error == -ENOENT || error == -ENOTDIR) && hr_maps.count > 1 &&
+                    hr_path_above(place->path, place->len);
+    if (error < 0 && !only_way) {
+        return error;
+    }
     stream->map = place->map;
     stream->position = 0;
-    stream->salt = session.control->trees[view->tree].salt;
+    stream->salt = stream->dir.salt;
     stream->self_ino = dir_ino(stream, stream->head_len);
+    stream->head_hash = hr_object_ino_head(stream->salt, stream->head, stream->head_len);
     stream->parent_ino = parent_ino(stream);
-    hr_walk_begin(&stream->walk, index, entry, &hr_maps, place->map, place->path, place->len);
+    hr_walk_begin(&stream->walk, only_way ? NULL : &stream->dir.index, stream->dir.entry, &hr_maps,
+                  place->map, place->path, place->len);
     return 0;
 }
 
@@ -369,7 +357,7 @@ struct dirent64 *hr_dirstream_next(DIR *dir)
         return give(stream, name.name, name.len, extra_ino(stream, &name), DT_DIR);
     }
     bool is_dir = stream->walk.index->entries[name.entry].kind == HR_KIND_DIR;
-    uint64_t ino = hr_object_ino(stream->salt, stream->head, stream->head_len, name.name, name.len);
+    uint64_t ino = hr_object_ino_tail(stream->head_hash, name.name, name.len);
     return give(stream, name.name, name.len, ino, is_dir ? DT_DIR : DT_REG);
 }
 
@@ -407,5 +395,6 @@ void hr_dirstream_close(DIR *dir)
         hr_standin_unmark(stream->fd);
         hr_sys(SYS_close, stream->fd, 0, 0, 0, 0, 0);
     }
+    hr_view_dir_end(&stream->dir);
     release(stream);
 }

@@ -65,7 +65,7 @@ static inline bool hr_dirstream_ours(const DIR *dir)
            hr_dirstream_known(dir);
 }
 
-/* Opens the directory at a place; waits for its listing when there is none yet. fd: a stand-in descriptor
+/* Opens the directory at a place; waits for its names when there is no index yet. fd: a stand-in descriptor
  * that the stream takes over on success, or -1. 0, -ENOENT, -ENOTDIR, -EACCES, -EIO, -EMFILE (no memory for
  * one more stream). */
 int hr_dirstream_open(const struct hr_place *place, int fd, DIR **ret);

@@ -19,6 +19,19 @@ static inline bool hr_door(int dirfd, const char **path, struct hr_place *ret_pl
     return false;
 }
 
+/* The same for calls that follow a symlink at the very end. */
+static inline bool hr_door_target(int dirfd, const char **path, struct hr_place *ret_place)
+{
+    if (__builtin_expect(!hr_active, 1) || !hr_path_maybe(dirfd, *path)) {
+        return false;
+    }
+    if (hr_path_find_as(dirfd, *path, true, ret_place)) {
+        return true;
+    }
+    *path = hr_path_outside(dirfd, *path, ret_place);
+    return false;
+}
+
 /* Is the descriptor itself one of ours: a cache file, a face or a stand-in directory? One fstat. */
 bool hr_door_fd_looked(int fd);
 static inline bool hr_door_fd(int fd)

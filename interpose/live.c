@@ -100,6 +100,11 @@ static int map_part(const struct hr_session *session, uint64_t id, uint32_t gen,
     return hr_live_map(session->live->dir, name, writable, 0, ret);
 }
 
+int hr_live_map_dir(const struct hr_session *session, uint32_t tree, uint32_t number, struct hr_mapping *ret)
+{
+    return map_part(session, session->control->trees[tree].id, number, ".dir", true, false, ret);
+}
+
 /* Do the three files belong together and hold what they say? */
 static bool parts_fit(const struct hr_tree_view *view, const struct hr_mapping part[3],
                       const struct hr_session *session)

@@ -26,6 +26,8 @@ struct hr_mapping {
 /* dir/name, exactly (exact_bytes > 0) or any size that holds a header. 0 or -errno. */
 int hr_live_map(const char *dir, const char *name, bool writable, size_t exact_bytes, struct hr_mapping *ret);
 void hr_live_unmap(struct hr_mapping *mapping);
+/* index/TREE-NUMBER-BOOT.dir. 0 or -errno. */
+int hr_live_map_dir(const struct hr_session *session, uint32_t tree, uint32_t number, struct hr_mapping *ret);
 
 /* Zeroed and immortal; NULL when the kernel has no memory. */
 struct hr_live *hr_live_new(void);

@@ -15,6 +15,11 @@ static struct {
     uint32_t map;
 } roots[HR_MAPS_MAX];
 static unsigned root_count;
+static struct {
+    const char *path;
+    uint32_t len;
+} links[HR_LINKS_MAX];
+static unsigned link_count;
 uint8_t hr_path_first[256];
 
 void hr_path_init(const struct hr_maps *maps)
@@ -29,6 +34,22 @@ void hr_path_init(const struct hr_maps *maps)
         hr_path_first[(unsigned char)roots[i].path[1]] = 1;
     }
     root_count = maps->count;
+    link_count = 0;
+}
+
+bool hr_path_add_link(const char *path, size_t len)
+{
+    if (link_count == HR_LINKS_MAX || len < 2 || len >= HR_PLACE_MAX) {
+        return false;
+    }
+    unsigned at = link_count++;
+    for (; at > 0 && links[at - 1].len < len; at--) {
+        links[at] = links[at - 1];
+    }
+    links[at].path = path;
+    links[at].len = (uint32_t)len;
+    hr_path_first[(unsigned char)path[1]] = 1;
+    return true;
 }
 
 /* path is not empty. */
@@ -57,6 +78,29 @@ bool hr_path_under(const char *path, unsigned *ret_map, uint32_t *ret_len)
     return false;
 }
 
+bool hr_path_linked(const char *path, uint32_t *ret_len)
+{
+    for (unsigned i = 0; i < link_count; i++) {
+        uint32_t len = links[i].len;
+        if (strncmp(path, links[i].path, len) == 0 && (path[len] == '/' || path[len] == '\0')) {
+            *ret_len = len;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hr_path_above_link(const char *path, size_t len)
+{
+    for (unsigned i = 0; i < link_count; i++) {
+        if (len < links[i].len && memcmp(path, links[i].path, len) == 0 &&
+            (len == 1 || links[i].path[len] == '/')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool hr_path_above(const char *path, size_t len)
 {
     for (unsigned i = 0; i < root_count; i++) {
@@ -68,28 +112,48 @@ bool hr_path_above(const char *path, size_t len)
     return false;
 }
 
+/* Of the path, "/" at its end allowed. */
+static bool is_above(const char *path, const char *root, uint32_t root_len)
+{
+    uint32_t at = 0;
+    while (at < root_len && path[at] == root[at]) {
+        at++;
+    }
+    return at > 0 && at < root_len && path[at] == '\0' && (root[at] == '/' || root[at - 1] == '/');
+}
+
 bool hr_path_above_looked(const char *path)
 {
     for (unsigned i = 0; i < root_count; i++) {
-        const char *root = roots[i].path;
-        uint32_t at = 0;
-        while (at < roots[i].len && path[at] == root[at]) {
-            at++;
+        if (is_above(path, roots[i].path, roots[i].len)) {
+            return true;
         }
-        if (at > 0 && at < roots[i].len && path[at] == '\0' && (root[at] == '/' || root[at - 1] == '/')) {
+    }
+    for (unsigned i = 0; i < link_count; i++) {
+        if (is_above(path, links[i].path, links[i].len)) {
             return true;
         }
     }
     return false;
 }
 
+static bool continues(const char *root, uint32_t root_len, const char *base, size_t base_len, char next)
+{
+    /* "/" is the one base that ends in its own separator. */
+    size_t skip = base_len == 1 ? 1 : base_len + 1;
+    return skip <= root_len && memcmp(base, root, base_len) == 0 && root[skip - 1] == '/' &&
+           root[skip] == next;
+}
+
 bool hr_path_above_then(const char *base, size_t base_len, const char *name)
 {
     for (unsigned i = 0; i < root_count; i++) {
-        /* "/" is the one base that ends in its own separator. */
-        size_t skip = base_len == 1 ? 1 : base_len + 1;
-        if (skip <= roots[i].len && memcmp(base, roots[i].path, base_len) == 0 &&
-            roots[i].path[skip - 1] == '/' && roots[i].path[skip] == name[0]) {
+        if (continues(roots[i].path, roots[i].len, base, base_len, name[0])) {
+            return true;
+        }
+    }
+    for (unsigned i = 0; i < link_count; i++) {
+        if (continues(links[i].path, links[i].len, base, base_len, name[0])) {
             return true;
         }
     }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/links.h"
 #include "config/maps.h"
 
 #define HR_PLACE_MAX 4096 /* PATH_MAX */
@@ -45,6 +46,8 @@ static inline bool hr_path_maybe(int dirfd, const char *path)
  * only a stand-in directory of ours makes a relative path ours). The fast "no" costs < 20 ns and no system
  * call. */
 bool hr_path_find(int dirfd, const char *path, struct hr_place *ret);
+/* follow: the call follows a symlink at the very end, so that an alias (alias.h) itself is ours, too. */
+bool hr_path_find_as(int dirfd, const char *path, bool follow, struct hr_place *ret);
 /* When hr_path_find said no: the path to hand to the kernel. It is `path` itself except where the kernel
  * would start from a stand-in directory and the caller means its mapped place ("../../etc/hosts" with the
  * working directory inside a map, "/data/../etc"): then an absolute path in scratch->path, right with any
@@ -57,6 +60,8 @@ bool hr_path_of_fd(int fd, struct hr_place *ret);
 /* Does (dirfd, path) name a directory on the way to a map's root? Then relative paths from a descriptor of it
  * may lead into the map (hr_standin_mark_above). scratch is overwritten. */
 bool hr_path_is_way(int dirfd, const char *path, struct hr_place *scratch);
+/* The same, of a map's root or an alias. */
+bool hr_path_is_way_to_any(int dirfd, const char *path, struct hr_place *scratch);
 
 /* ---- Pure: no descriptor, no working directory ---- */
 
@@ -66,9 +71,16 @@ int hr_path_join(const char *base, size_t base_len, const char *path, char *out,
                  bool *ret_must_be_dir);
 /* Does the text start with a map's root, at a component boundary? The longest wins. */
 bool hr_path_under(const char *path, unsigned *ret_map, uint32_t *ret_len);
+/* Aliases, after hr_path_init: canonical absolute paths of symlinks, HR_LINKS_MAX of them at most. The text
+ * must stay. */
+bool hr_path_add_link(const char *path, size_t len);
+/* Does the text start with an alias, at a component boundary? The longest wins. */
+bool hr_path_linked(const char *path, uint32_t *ret_len);
+/* Is this canonical path a directory on the way to an alias? */
+bool hr_path_above_link(const char *path, size_t len);
 /* Is this canonical path a directory on the way to a map's root ("/mnt" of "/mnt/data")? */
 bool hr_path_above(const char *path, size_t len);
-/* The same of any absolute path, as far as its plain text tells ("/mnt/" too). */
+/* The same of any absolute path, as far as its plain text tells ("/mnt/" too); ways to aliases as well. */
 bool hr_path_above_looked(const char *path);
 static inline bool hr_path_above_text(const char *path)
 {
@@ -79,7 +91,8 @@ static inline bool hr_path_above_maybe(const char *path)
 {
     return path && path[0] == '/' && hr_path_above_text(path);
 }
-/* base is canonical: is there a map's root right below it whose next component starts as `name` does? */
+/* base is canonical: is there a map's root or an alias below it whose next component starts as `name` does?
+ */
 bool hr_path_above_then(const char *base, size_t base_len, const char *name);
 /* Does a path hold an empty, "." or ".." component, so that only its canonical form tells? ("/a/" does not.)
  */

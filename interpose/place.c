@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include "interpose/alias.h"
 #include "interpose/cwd.h"
 #include "interpose/face.h"
 #include "interpose/standin.h"
@@ -16,7 +17,7 @@ bool hr_path_maybe_looked(int dirfd, const char *path)
     if (path[0] == '/') {
         unsigned map;
         uint32_t len;
-        return hr_path_under(path, &map, &len) || hr_path_is_odd(path);
+        return hr_path_under(path, &map, &len) || hr_path_linked(path, &len) || hr_path_is_odd(path);
     }
     if (path[0] == '\0') {
         return false;
@@ -42,7 +43,7 @@ static int base_of(int dirfd, char *out, size_t room, bool *ret_inside)
         memcpy(out, place.path, (size_t)place.len + 1);
         return (int)place.len;
     }
-    if (out[0] != '/' || !hr_path_above(out, (size_t)len)) {
+    if (out[0] != '/' || !(hr_path_above(out, (size_t)len) || hr_path_above_link(out, (size_t)len))) {
         if (!hr_face_maybe(dirfd)) {
             hr_standin_unmark(dirfd);
         }
@@ -66,7 +67,7 @@ static int resolve(int dirfd, const char *path, struct hr_place *place, bool *re
                         &place->must_be_dir);
 }
 
-bool hr_path_find(int dirfd, const char *path, struct hr_place *ret)
+bool hr_path_find_as(int dirfd, const char *path, bool follow, struct hr_place *ret)
 {
     bool inside;
     uint32_t root;
@@ -74,12 +75,20 @@ bool hr_path_find(int dirfd, const char *path, struct hr_place *ret)
         return false;
     }
     int len = resolve(dirfd, path, ret, &inside);
-    if (len < 0 || !hr_path_under(ret->path, &ret->map, &root)) {
+    if (len < 0) {
         return false;
     }
     ret->len = (uint32_t)len;
+    if (!hr_path_under(ret->path, &ret->map, &root)) {
+        return hr_alias_find(dirfd, path, follow, ret);
+    }
     ret->rel = root + (ret->path[root] == '/');
     return true;
+}
+
+bool hr_path_find(int dirfd, const char *path, struct hr_place *ret)
+{
+    return hr_path_find_as(dirfd, path, false, ret);
 }
 
 const char *hr_path_outside(int dirfd, const char *path, struct hr_place *scratch)
@@ -109,6 +118,14 @@ bool hr_path_is_way(int dirfd, const char *path, struct hr_place *scratch)
     bool inside;
     int len = resolve(dirfd, path, scratch, &inside);
     return len > 0 && hr_path_above(scratch->path, (size_t)len);
+}
+
+bool hr_path_is_way_to_any(int dirfd, const char *path, struct hr_place *scratch)
+{
+    bool inside;
+    int len = resolve(dirfd, path, scratch, &inside);
+    return len > 0 &&
+           (hr_path_above(scratch->path, (size_t)len) || hr_path_above_link(scratch->path, (size_t)len));
 }
 
 bool hr_path_of_fd(int fd, struct hr_place *ret)

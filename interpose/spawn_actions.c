@@ -105,7 +105,7 @@ static enum whose find(const struct stand *stand, const char *path, struct hr_pl
 {
     uint32_t root;
     if (path[0] == '/' || !stand->moved) {
-        if (hr_path_find(AT_FDCWD, path, ret)) {
+        if (hr_path_find_as(AT_FDCWD, path, true, ret)) {
             return OURS;
         }
         return hr_path_outside(AT_FDCWD, path, ret) == path ? KERNELS : OUTSIDE;

@@ -2,6 +2,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "interpose/alias.h"
 #include "interpose/attach.h"
 #include "interpose/context.h"
 #include "interpose/cwd.h"
@@ -57,6 +58,7 @@ __attribute__((constructor)) static void start(void)
         if (hr_maps.count) {
             hr_pid_remember();
             hr_path_init(&hr_maps);
+            hr_alias_init();
             hr_attach_init();
             hr_cwd_init();
             hr_standin_adopt_inherited();

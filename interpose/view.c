@@ -5,6 +5,7 @@
 
 #include "interpose/context.h"
 #include "interpose/demand.h"
+#include "interpose/live.h"
 #include "interpose/standin.h"
 #include "interpose/view_parts.h"
 #include "interpose/inner.h"
@@ -65,6 +66,14 @@ static int check_kind(const struct hr_place *place, const struct hr_object *obje
     return place->must_be_dir && object->kind != HR_KIND_DIR ? -ENOTDIR : 0;
 }
 
+/* Does the index know no more of it than its name? */
+static bool by_name(const struct hr_tree_view *view, uint32_t entry)
+{
+    return atomic_load_explicit(&view->states->by_name, memory_order_relaxed) > 0 &&
+           HR_STATE_BY_NAME(atomic_load_explicit(&view->states->states[entry].word, memory_order_acquire));
+}
+
+/* -ENODATA: ask by path. */
 static int find_indexed(const struct hr_place *place, const struct hr_tree_view *view,
                         const struct hr_tree *tree, struct hr_object *ret)
 {
@@ -77,6 +86,9 @@ static int find_indexed(const struct hr_place *place, const struct hr_tree_view 
     }
     if (!entry) {
         return error;
+    }
+    if (HR_UNLIKELY(by_name(view, number))) {
+        return -ENODATA;
     }
     fill(ret, place, tree, entry->kind, entry->size, entry->mtime_ns);
     ret->tree = view;
@@ -122,10 +134,10 @@ int hr_view_locate(const struct hr_session *session, const struct hr_place *plac
         return error;
     }
     error = hr_session_tree(session, number, &view);
-    if (error == -ENODATA) {
-        return find_asked(session, place, number, op, ret, ret_file_id);
+    if (!error) {
+        error = find_indexed(place, view, &session->control->trees[number], ret);
     }
-    return error ? error : find_indexed(place, view, &session->control->trees[number], ret);
+    return error == -ENODATA ? find_asked(session, place, number, op, ret, ret_file_id) : error;
 }
 
 int hr_view_find(const struct hr_place *place, struct hr_object *ret)
@@ -144,28 +156,80 @@ int hr_view_find(const struct hr_place *place, struct hr_object *ret)
     return -EIO;
 }
 
-int hr_view_index(const struct hr_place *place, const struct hr_tree_view **ret)
+/* The directory's own file. -EAGAIN: another one is its file by now. */
+static int map_dir(const struct hr_session *session, uint32_t tree, uint64_t file_id, struct hr_view_dir *ret)
+{
+    struct hr_mapping mapping;
+    uint32_t number = (uint32_t)file_id;
+    int error = hr_live_map_dir(session, tree, number, &mapping);
+    if (error) {
+        return error == -ENOENT ? -EAGAIN : error;
+    }
+    if (hr_index_adopt(&ret->index, mapping.base, mapping.bytes) || ret->index.names->gen != number ||
+        ret->index.names->tree_id != session->control->trees[tree].id) {
+        hr_live_unmap(&mapping);
+        return -EIO;
+    }
+    ret->entry = 0;
+    ret->own = mapping.base;
+    ret->own_bytes = mapping.bytes;
+    return 0;
+}
+
+static int dir_once(const struct hr_session *session, const struct hr_place *place, struct hr_view_dir *ret)
+{
+    const struct hr_tree_view *view;
+    struct hr_answer answer;
+    uint32_t tree = 0;
+    int error = hr_view_tree(session, place, &tree);
+    if (error) {
+        return error;
+    }
+    ret->salt = session->control->trees[tree].salt;
+    error = hr_session_tree(session, tree, &view);
+    if (error == -ENODATA) {
+        error = hr_demand_ask(session, HR_OP_DIR, tree, 0, rel_of(place), rel_len_of(place), &answer);
+        error = error ? error : answer.error;
+        return error > 0        ? -EIO
+               : error          ? error
+               : answer.file_id ? map_dir(session, tree, answer.file_id, ret)
+                                : -EAGAIN;
+    }
+    if (!error) {
+        error = hr_index_lookup(&view->index, rel_of(place), rel_len_of(place), &ret->entry);
+    }
+    if (!error && view->index.entries[ret->entry].kind != HR_KIND_DIR) {
+        error = -ENOTDIR;
+    }
+    if (!error) {
+        ret->index = view->index;
+    }
+    return error;
+}
+
+int hr_view_dir(const struct hr_place *place, struct hr_view_dir *ret)
 {
     struct hr_session session;
-    struct hr_answer answer;
-    uint32_t number = 0;
+    ret->own = NULL;
     for (unsigned i = 0; i < HR_VIEW_TRIES; i++) {
         int error = hr_session_get(&session);
         if (!error) {
-            error = hr_view_tree(&session, place, &number);
-        }
-        if (!error) {
-            error = hr_session_tree(&session, number, ret);
-        }
-        if (error == -ENODATA) {
-            error = hr_demand_ask(&session, HR_OP_LIST, number, 0, "", 0, &answer);
-            error = error ? error : answer.error ? answer.error : -EAGAIN;
+            error = dir_once(&session, place, ret);
         }
         if (error != -EAGAIN) {
-            return error;
+            return error == -ENAMETOOLONG ? -ENOENT : error; /* longer than any key */
         }
     }
     return -EIO;
+}
+
+void hr_view_dir_end(struct hr_view_dir *dir)
+{
+    struct hr_mapping mapping = {.base = dir->own, .bytes = dir->own_bytes};
+    if (dir->own) {
+        hr_live_unmap(&mapping);
+        dir->own = NULL;
+    }
 }
 
 /* ---- as the kernel would tell it

@@ -4,6 +4,7 @@
 #define HR_VIEW_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -38,8 +39,18 @@ struct hr_tree_view {
 
 /* 0, -ENOENT, -ENOTDIR, -EACCES, -EIO... Asks the daemon when no index is there yet (and waits). */
 int hr_view_find(const struct hr_place *place, struct hr_object *ret);
-/* The index of a place's tree; when there is none yet, asks for the listing and waits. 0 or -errno. */
-int hr_view_index(const struct hr_place *place, const struct hr_tree_view **ret);
+
+/* The names of one directory: out of the tree's index, or as the daemon read it. */
+struct hr_view_dir {
+    struct hr_index index;
+    uint32_t entry; /* of the directory in it */
+    uint64_t salt;  /* of its tree; valid with -ENOENT and -ENOTDIR, too */
+    void *own;      /* NULL, or a mapping for hr_view_dir_end */
+    size_t own_bytes;
+};
+/* Asks for it and waits where there is no index yet. 0, -ENOENT, -ENOTDIR, -EACCES, -EIO... */
+int hr_view_dir(const struct hr_place *place, struct hr_view_dir *ret);
+void hr_view_dir_end(struct hr_view_dir *dir);
 
 void hr_view_stat(const struct hr_object *object, struct stat *ret);
 void hr_view_statx(const struct hr_object *object, unsigned mask, struct statx *ret);

@@ -81,6 +81,9 @@ static int open_entry(const struct hr_session *session, const struct hr_tree_vie
                 continue;
             }
         }
+        if (HR_STATE_BY_NAME(word)) {
+            return -EAGAIN;
+        }
         int error = hr_demand_entry(session, view, entry, word);
         if (error) {
             return error;

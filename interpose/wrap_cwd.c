@@ -4,6 +4,7 @@
 
 #include <limits.h>
 
+#include "interpose/alias.h"
 #include "interpose/cwd.h"
 #include "interpose/door.h"
 #include "interpose/standin.h"
@@ -29,7 +30,10 @@ static int enter(const struct hr_place *place)
 int chdir(const char *path)
 {
     struct hr_place place;
-    int result = hr_door(AT_FDCWD, &path, &place) ? (int)hr_edge(enter(&place)) : HR_REAL(chdir)(path);
+    int result = hr_door_target(AT_FDCWD, &path, &place) ? (int)hr_edge(enter(&place)) : HR_REAL(chdir)(path);
+    if (HR_UNLIKELY(result < 0) && hr_alias_missed(AT_FDCWD, path, true, &place)) {
+        result = (int)hr_edge(enter(&place));
+    }
     if (HR_UNLIKELY(hr_active) && result == 0) {
         hr_cwd_changed();
     }

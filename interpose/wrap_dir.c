@@ -2,6 +2,7 @@
  * libc's with names added (shown.h); every other DIR is libc's. */
 #define HR_HEAP_BY_CONTRACT /* scandir's results are freed by the caller */
 
+#include "interpose/alias.h"
 #include "interpose/dirstream.h"
 #include "interpose/door.h"
 #include "interpose/face_read.h"
@@ -40,7 +41,7 @@ static HR_NOINLINE DIR *opendir_slow(const char *path)
 {
     struct hr_place place;
     char way[HR_PLACE_MAX];
-    if (hr_path_find(AT_FDCWD, path, &place)) {
+    if (hr_path_find_as(AT_FDCWD, path, true, &place)) {
         return open_stream(&place, -1);
     }
     size_t len = hr_path_is_way(AT_FDCWD, path, &place) ? strlen(place.path) : 0;
@@ -48,12 +49,16 @@ static HR_NOINLINE DIR *opendir_slow(const char *path)
     DIR *real = HR_REAL(opendir)(hr_path_outside(AT_FDCWD, path, &place));
     struct stat st;
     bool absent = !real && len > 0 && errno == ENOENT && hr_shown_absent(AT_FDCWD, path, &st);
+    if (!real && !absent && hr_alias_missed(AT_FDCWD, path, true, &place)) {
+        return open_stream(&place, -1);
+    }
     return (real || absent) && len > 0 ? hr_shown_open(real, way, len) : real;
 }
 
 DIR *opendir(const char *path)
 {
-    return worth_a_look(AT_FDCWD, path) ? opendir_slow(path) : HR_REAL(opendir)(path);
+    return worth_a_look(AT_FDCWD, path) || HR_UNLIKELY(hr_alias_follows) ? opendir_slow(path)
+                                                                         : HR_REAL(opendir)(path);
 }
 
 static HR_NOINLINE DIR *fdopendir_maybe(int fd)
@@ -322,7 +327,7 @@ static HR_NOINLINE int scan_slow(int at, const char *path, struct dirent64 ***re
 {
     struct hr_place place;
     DIR *dir;
-    if (hr_path_find(at, path, &place)) {
+    if (hr_path_find_as(at, path, true, &place)) {
         dir = open_stream(&place, -1);
     } else if (hr_path_is_way(at, path, &place)) {
         dir = opendir_slow(place.path);

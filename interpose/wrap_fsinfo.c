@@ -115,34 +115,36 @@ static int answer_statvfs(const struct hr_place *place, struct statvfs64 *ret)
 int statfs(const char *path, struct statfs *ret)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? answer_statfs(&place, (struct statfs64 *)ret)
-                                            : HR_REAL(statfs)(path, ret);
+    return hr_door_target(AT_FDCWD, &path, &place) ? answer_statfs(&place, (struct statfs64 *)ret)
+                                                   : HR_REAL(statfs)(path, ret);
 }
 
 int __statfs(const char *path, struct statfs *ret)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? answer_statfs(&place, (struct statfs64 *)ret)
-                                            : HR_REAL(__statfs)(path, ret);
+    return hr_door_target(AT_FDCWD, &path, &place) ? answer_statfs(&place, (struct statfs64 *)ret)
+                                                   : HR_REAL(__statfs)(path, ret);
 }
 
 int statfs64(const char *path, struct statfs64 *ret)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? answer_statfs(&place, ret) : HR_REAL(statfs64)(path, ret);
+    return hr_door_target(AT_FDCWD, &path, &place) ? answer_statfs(&place, ret)
+                                                   : HR_REAL(statfs64)(path, ret);
 }
 
 int statvfs(const char *path, struct statvfs *ret)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? answer_statvfs(&place, (struct statvfs64 *)ret)
-                                            : HR_REAL(statvfs)(path, ret);
+    return hr_door_target(AT_FDCWD, &path, &place) ? answer_statvfs(&place, (struct statvfs64 *)ret)
+                                                   : HR_REAL(statvfs)(path, ret);
 }
 
 int statvfs64(const char *path, struct statvfs64 *ret)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? answer_statvfs(&place, ret) : HR_REAL(statvfs64)(path, ret);
+    return hr_door_target(AT_FDCWD, &path, &place) ? answer_statvfs(&place, ret)
+                                                   : HR_REAL(statvfs64)(path, ret);
 }
 
 int fstatfs64(int fd, struct statfs64 *ret)

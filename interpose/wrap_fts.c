@@ -426,7 +426,8 @@ static HR_NOINLINE bool any_is_ours(char *const *paths)
 {
     struct hr_place place;
     for (; *paths; paths++) {
-        if (**paths && (hr_path_find(AT_FDCWD, *paths, &place) || hr_path_is_way(AT_FDCWD, *paths, &place))) {
+        if (**paths &&
+            (hr_path_find_as(AT_FDCWD, *paths, true, &place) || hr_path_is_way(AT_FDCWD, *paths, &place))) {
             return true;
         }
     }

@@ -49,7 +49,7 @@ static HR_NOINLINE bool pattern_leads(const char *pattern, int flags)
     memcpy(fixed, pattern, len);
     fixed[len] = '\0';
     const char *start = len > 0 ? fixed : ".";
-    return hr_path_find(AT_FDCWD, start, &place) || hr_path_is_way(AT_FDCWD, start, &place);
+    return hr_path_find_as(AT_FDCWD, start, true, &place) || hr_path_is_way(AT_FDCWD, start, &place);
 }
 
 static inline bool leads(const char *pattern, int flags)

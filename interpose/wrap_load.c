@@ -162,7 +162,7 @@ bool hr_load_is_ours(const char *path)
     if (!path || !strchr(path, '/') || !hr_path_maybe(AT_FDCWD, path)) {
         return false;
     }
-    return hr_path_find(AT_FDCWD, path, &place) || hr_path_outside(AT_FDCWD, path, &place) != path;
+    return hr_path_find_as(AT_FDCWD, path, true, &place) || hr_path_outside(AT_FDCWD, path, &place) != path;
 }
 
 struct target {
@@ -195,7 +195,7 @@ static void *load_mapped(const struct target *target, const char *path)
     struct hr_place place;
     char file[HR_PLACE_MAX];
     resolve_once();
-    if (!hr_path_find(AT_FDCWD, path, &place)) {
+    if (!hr_path_find_as(AT_FDCWD, path, true, &place)) {
         return load(target, hr_path_outside(AT_FDCWD, path, &place));
     }
     for (int tries = 0; tries < EVICTED_TRIES; tries++) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 
+#include "interpose/alias.h"
 #include "interpose/face.h"
 #include "interpose/path.h"
 #include "interpose/standin.h"
@@ -57,32 +58,57 @@ static HR_NOINLINE bool open_named_face(int dirfd, const char *path, int flags, 
     return face >= 0 || other >= 0;
 }
 
+static inline bool follows(int flags)
+{
+    return !(flags & O_NOFOLLOW) && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
+}
+
+static int open_place(const struct hr_place *place, int flags, mode_t mode)
+{
+    int mapped = hr_view_open(place, flags, mode);
+    return (int)hr_edge(mapped == STDIN_FILENO ? hr_face_not_as_input(mapped) : mapped);
+}
+
 static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
 {
     struct hr_place place;
-    if (hr_path_find(dirfd, path, &place)) {
-        int mapped = hr_view_open(&place, flags, mode);
-        return (int)hr_edge(mapped == STDIN_FILENO ? hr_face_not_as_input(mapped) : mapped);
+    if (hr_path_find_as(dirfd, path, follows(flags), &place)) {
+        return open_place(&place, flags, mode);
     }
-    bool way = hr_path_is_way(dirfd, path, &place);
+    bool way = hr_path_is_way_to_any(dirfd, path, &place);
     int fd = pass(real, dirfd, hr_path_outside(dirfd, path, &place), flags, mode);
+    if (fd < 0 && hr_alias_missed(dirfd, path, follows(flags), &place)) {
+        return open_place(&place, flags, mode);
+    }
     if (way && fd >= 0) {
         hr_standin_mark_above(fd);
     }
     return fd;
 }
 
-static inline int open_any(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
+/* No map's as far as its text tells, but it may name a face, or lead into a map by symlinks. */
+static HR_NOINLINE int open_odd(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
+{
+    int result;
+    if ((hr_faces_any() || (path && path[0] == '/' && path[1] == 'p')) &&
+        open_named_face(dirfd, path, flags, &result)) {
+        return result;
+    }
+    return hr_alias_follows ? open_slow(real, dirfd, path, flags, mode)
+                            : pass(real, dirfd, path, flags, mode);
+}
+
+/* Every open runs through this: no call more than the real one. */
+static inline __attribute__((always_inline)) int open_any(struct real_open real, int dirfd, const char *path,
+                                                          int flags, mode_t mode)
 {
     if (HR_UNLIKELY(hr_active) && path &&
         (hr_path_maybe(dirfd, path) || (path[0] == '/' && hr_path_above_text(path)))) {
         return open_slow(real, dirfd, path, flags, mode);
     }
-    int result;
-    if ((HR_UNLIKELY(hr_faces_any()) ||
-         (HR_UNLIKELY(hr_active) && path && path[0] == '/' && path[1] == 'p')) &&
-        open_named_face(dirfd, path, flags, &result)) {
-        return result;
+    if (HR_UNLIKELY(hr_faces_any()) || HR_UNLIKELY(hr_alias_follows) ||
+        (HR_UNLIKELY(hr_active) && path && path[0] == '/' && path[1] == 'p')) {
+        return open_odd(real, dirfd, path, flags, mode);
     }
     return pass(real, dirfd, path, flags, mode);
 }

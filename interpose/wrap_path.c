@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <limits.h>
 
+#include "interpose/alias.h"
 #include "interpose/face.h"
 #include "interpose/path.h"
 #include "interpose/shown.h"
+#include "interpose/standin.h"
 #include "interpose/sys.h"
 #include "interpose/view.h"
 #include "interpose/inner.h"
@@ -50,7 +52,7 @@ static int judge_access(const struct hr_place *place, int mode)
 static HR_NOINLINE int access_slow(int dirfd, const char *path, int mode, int flags)
 {
     struct hr_place place;
-    if (hr_path_find(dirfd, path, &place)) {
+    if (hr_path_find_as(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
         return (int)hr_edge(flags & ~ACCESS_FLAGS ? -EINVAL : judge_access(&place, mode));
     }
     const char *outside = hr_path_outside(dirfd, path, &place);
@@ -73,15 +75,25 @@ static inline int access_ours(int dirfd, const char *path, int mode, int flags)
     return access_slow(dirfd, path, mode, flags);
 }
 
-/* After the real call: a directory above a map is there although nothing of it is. */
-static inline int missed(int dirfd, const char *path, int mode, int result)
+/* After the kernel said ENOENT: a symlink may lead into a map (symlinks=follow), and a directory above a map
+ * is there although nothing of it is. */
+static HR_NOINLINE int missed_slow(int dirfd, const char *path, int mode, int flags)
 {
+    struct hr_place place;
     struct stat way;
-    if (HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT ||
-        !(hr_path_above_maybe(path) || hr_path_maybe(dirfd, path)) || !hr_shown_absent(dirfd, path, &way)) {
-        return result;
+    if (hr_alias_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
+        return (int)hr_edge(judge_access(&place, mode));
+    }
+    if (!(hr_path_above_maybe(path) || hr_path_maybe(dirfd, path)) || !hr_shown_absent(dirfd, path, &way)) {
+        return -1;
     }
     return (int)hr_edge(mode & W_OK ? -EROFS : 0);
+}
+
+static inline int missed(int dirfd, const char *path, int mode, int flags, int result)
+{
+    return HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT ? result
+                                                                   : missed_slow(dirfd, path, mode, flags);
 }
 
 int access(const char *path, int mode)
@@ -90,7 +102,7 @@ int access(const char *path, int mode)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, mode,
+    return missed(AT_FDCWD, path, mode, 0,
                   hr_real.access ? hr_real.access(path, mode) : raw_access(AT_FDCWD, path, mode, 0));
 }
 
@@ -100,7 +112,7 @@ int faccessat(int dirfd, const char *path, int mode, int flags)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(dirfd, path, mode,
+    return missed(dirfd, path, mode, flags,
                   hr_real.faccessat ? hr_real.faccessat(dirfd, path, mode, flags)
                                     : raw_access(dirfd, path, mode, flags));
 }
@@ -111,7 +123,7 @@ int euidaccess(const char *path, int mode)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, mode,
+    return missed(AT_FDCWD, path, mode, 0,
                   hr_real.euidaccess ? hr_real.euidaccess(path, mode)
                                      : raw_access(AT_FDCWD, path, mode, AT_EACCESS));
 }
@@ -122,13 +134,36 @@ int eaccess(const char *path, int mode)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, mode,
+    return missed(AT_FDCWD, path, mode, 0,
                   hr_real.eaccess ? hr_real.eaccess(path, mode)
                                   : raw_access(AT_FDCWD, path, mode, AT_EACCESS));
 }
 
 /* ---- readlink: a map holds no symlinks
  * -------------------------------------------------------------------------- */
+
+/* What a way through /proc says of a stand-in directory ("/proc/self/cwd") is the mapped path. */
+static HR_NOINLINE ssize_t readlink_proc(int dirfd, const char *path, char *buffer, size_t size)
+{
+    struct hr_place place;
+    char text[HR_PLACE_MAX];
+    long len = HR_SYS4(SYS_readlinkat, dirfd, path, text, sizeof(text) - 1);
+    if (len < 0 || (ssize_t)size <= 0) {
+        return (ssize_t)hr_edge(len < 0 ? len : -EINVAL);
+    }
+    text[len] = '\0';
+    bool standin = hr_standin_place(text, &place);
+    const char *answer = standin ? place.path : text;
+    size_t bytes = standin ? place.len : (size_t)len;
+    bytes = bytes < size ? bytes : size;
+    memcpy(buffer, answer, bytes);
+    return (ssize_t)bytes;
+}
+
+static inline bool is_proc(const char *path)
+{
+    return path && path[0] == '/' && path[1] == 'p' && strncmp(path, "/proc/", sizeof("/proc/") - 1) == 0;
+}
 
 static HR_NOINLINE ssize_t readlink_slow(int dirfd, const char *path, char *buffer, size_t size)
 {
@@ -137,6 +172,9 @@ static HR_NOINLINE ssize_t readlink_slow(int dirfd, const char *path, char *buff
     if (hr_path_find(dirfd, path, &place)) {
         int error = hr_view_find(&place, &object);
         return (ssize_t)hr_edge(error ? error : -EINVAL);
+    }
+    if (is_proc(path)) {
+        return readlink_proc(dirfd, path, buffer, size);
     }
     return (ssize_t)hr_edge(
         HR_SYS4(SYS_readlinkat, dirfd, hr_path_outside(dirfd, path, &place), buffer, size));
@@ -147,9 +185,15 @@ static inline bool look_here(int dirfd, const char *path)
     return HR_UNLIKELY(hr_active) && hr_path_maybe(dirfd, path);
 }
 
+/* May the answer be another than the kernel's? */
+static inline bool link_is_ours(int dirfd, const char *path)
+{
+    return HR_UNLIKELY(hr_active) && (hr_path_maybe(dirfd, path) || is_proc(path));
+}
+
 ssize_t readlink(const char *path, char *buffer, size_t size)
 {
-    if (look_here(AT_FDCWD, path)) {
+    if (link_is_ours(AT_FDCWD, path)) {
         return readlink_slow(AT_FDCWD, path, buffer, size);
     }
     return hr_real.readlink ? hr_real.readlink(path, buffer, size)
@@ -158,7 +202,7 @@ ssize_t readlink(const char *path, char *buffer, size_t size)
 
 ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t size)
 {
-    if (look_here(dirfd, path)) {
+    if (link_is_ours(dirfd, path)) {
         return readlink_slow(dirfd, path, buffer, size);
     }
     return hr_real.readlinkat ? hr_real.readlinkat(dirfd, path, buffer, size)
@@ -168,7 +212,7 @@ ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t size)
 /* An overflow is the real one's to report. */
 ssize_t __readlink_chk(const char *path, char *buffer, size_t size, size_t room)
 {
-    if (size <= room && (look_here(AT_FDCWD, path) || !HR_REAL(__readlink_chk))) {
+    if (size <= room && (link_is_ours(AT_FDCWD, path) || !HR_REAL(__readlink_chk))) {
         return readlink_slow(AT_FDCWD, path, buffer, size);
     }
     return HR_REAL(__readlink_chk)(path, buffer, size, room);
@@ -176,7 +220,7 @@ ssize_t __readlink_chk(const char *path, char *buffer, size_t size, size_t room)
 
 ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t size, size_t room)
 {
-    if (size <= room && (look_here(dirfd, path) || !HR_REAL(__readlinkat_chk))) {
+    if (size <= room && (link_is_ours(dirfd, path) || !HR_REAL(__readlinkat_chk))) {
         return readlink_slow(dirfd, path, buffer, size);
     }
     return HR_REAL(__readlinkat_chk)(dirfd, path, buffer, size, room);
@@ -198,23 +242,39 @@ static char *answer_realpath(const struct hr_place *place, char *resolved)
     return out ? memcpy(out, place->path, bytes) : NULL;
 }
 
+static char *replaced(char *text, const struct hr_place *place)
+{
+    free(text);
+    return strdup(place->path);
+}
+
 static HR_NOINLINE char *realpath_slow(const char *path, char *resolved)
 {
     struct hr_place place;
-    if (hr_path_find(AT_FDCWD, path, &place)) {
+    if (hr_path_find_as(AT_FDCWD, path, true, &place)) {
         return answer_realpath(&place, resolved);
     }
-    return HR_REAL(realpath)(hr_path_outside(AT_FDCWD, path, &place), resolved);
+    char *result = HR_REAL(realpath)(hr_path_outside(AT_FDCWD, path, &place), resolved);
+    if (result && hr_standin_place(result, &place)) {
+        return resolved ? memcpy(resolved, place.path, (size_t)place.len + 1) : replaced(result, &place);
+    }
+    return !result && hr_alias_missed(AT_FDCWD, path, true, &place) ? answer_realpath(&place, resolved)
+                                                                    : result;
+}
+
+static inline bool real_is_ours(const char *path)
+{
+    return look_here(AT_FDCWD, path) || (HR_UNLIKELY(hr_active) && (hr_alias_follows || is_proc(path)));
 }
 
 char *realpath(const char *path, char *resolved)
 {
-    return look_here(AT_FDCWD, path) ? realpath_slow(path, resolved) : HR_REAL(realpath)(path, resolved);
+    return real_is_ours(path) ? realpath_slow(path, resolved) : HR_REAL(realpath)(path, resolved);
 }
 
 char *__realpath_chk(const char *path, char *resolved, size_t room)
 {
-    if (room >= PATH_MAX && look_here(AT_FDCWD, path)) {
+    if (room >= PATH_MAX && real_is_ours(path)) {
         return realpath_slow(path, resolved);
     }
     return HR_REAL(__realpath_chk)(path, resolved, room);
@@ -222,5 +282,5 @@ char *__realpath_chk(const char *path, char *resolved, size_t room)
 
 char *canonicalize_file_name(const char *path)
 {
-    return look_here(AT_FDCWD, path) ? realpath_slow(path, NULL) : HR_REAL(canonicalize_file_name)(path);
+    return real_is_ours(path) ? realpath_slow(path, NULL) : HR_REAL(canonicalize_file_name)(path);
 }

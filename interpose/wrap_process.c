@@ -32,7 +32,7 @@ static long judge(int dirfd, const char **path, char *const envp[], struct hr_pl
 {
     struct hr_object object;
     *ret_hooked = true;
-    if (hr_door(dirfd, path, place)) {
+    if (hr_door_target(dirfd, path, place)) {
         int error = hr_view_find(place, &object);
         return error < 0 ? error : -EACCES;
     }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "interpose/alias.h"
 #include "interpose/face.h"
 #include "interpose/identity.h"
 #include "interpose/path.h"
@@ -37,7 +38,7 @@ static HR_NOINLINE int stat_slow(int dirfd, const char *path, struct stat *ret, 
 {
     struct hr_place place;
     struct hr_object object;
-    if (hr_path_find(dirfd, path, &place)) {
+    if (hr_path_find_as(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
         int error = flags & ~STAT_FLAGS ? -EINVAL : hr_view_find(&place, &object);
         if (!error) {
             hr_view_stat(&object, ret);
@@ -56,18 +57,34 @@ static inline int stat_ours(int dirfd, const char *path, void *ret, int flags)
     return stat_slow(dirfd, path, ret, flags);
 }
 
-/* After the real call: a directory above a map is there although nothing of it is; and a way through /proc
- * may lead to a face. */
-static inline int missed(int dirfd, const char *path, void *ret, int result)
+/* After the kernel said ENOENT: a symlink may lead into a map (symlinks=follow), and a directory above a map
+ * is there although nothing of it is. */
+static HR_NOINLINE int missed_slow(int dirfd, const char *path, struct stat *ret, int flags)
+{
+    struct hr_place place;
+    struct hr_object object;
+    if (hr_alias_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
+        int error = hr_view_find(&place, &object);
+        if (!error) {
+            hr_view_stat(&object, ret);
+        }
+        return (int)hr_edge(error);
+    }
+    return (hr_path_above_maybe(path) || hr_path_maybe(dirfd, path)) && hr_shown_absent(dirfd, path, ret)
+               ? 0
+               : -1;
+}
+
+/* After the real call; a way through /proc may lead to a face. */
+static inline int missed(int dirfd, const char *path, void *ret, int flags, int result)
 {
     if (HR_UNLIKELY(hr_faces_any()) && result == 0) {
         hr_identity_stat_path(ret);
     }
-    if (HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT ||
-        !(hr_path_above_maybe(path) || hr_path_maybe(dirfd, path))) {
+    if (HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT) {
         return result;
     }
-    return hr_shown_absent(dirfd, path, ret) ? 0 : result;
+    return missed_slow(dirfd, path, ret, flags);
 }
 
 /* The working directory itself, by an empty path. */
@@ -107,7 +124,7 @@ int stat(const char *path, struct stat *ret)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, ret,
+    return missed(AT_FDCWD, path, ret, 0,
                   hr_real.stat ? hr_real.stat(path, ret) : raw_stat(AT_FDCWD, path, ret, 0));
 }
 
@@ -117,7 +134,7 @@ int stat64(const char *path, struct stat64 *ret)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, ret,
+    return missed(AT_FDCWD, path, ret, 0,
                   hr_real.stat64 ? hr_real.stat64(path, ret)
                                  : raw_stat(AT_FDCWD, path, (struct stat *)ret, 0));
 }
@@ -128,7 +145,7 @@ int lstat(const char *path, struct stat *ret)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, ret,
+    return missed(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW,
                   hr_real.lstat ? hr_real.lstat(path, ret)
                                 : raw_stat(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW));
 }
@@ -139,7 +156,7 @@ int lstat64(const char *path, struct stat64 *ret)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, ret,
+    return missed(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW,
                   hr_real.lstat64 ? hr_real.lstat64(path, ret)
                                   : raw_stat(AT_FDCWD, path, (struct stat *)ret, AT_SYMLINK_NOFOLLOW));
 }
@@ -174,7 +191,7 @@ int fstatat(int dirfd, const char *path, struct stat *ret, int flags)
         return result;
     }
     result = hr_real.fstatat ? hr_real.fstatat(dirfd, path, ret, flags) : raw_stat(dirfd, path, ret, flags);
-    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, result);
+    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, flags, result);
 }
 
 int fstatat64(int dirfd, const char *path, struct stat64 *ret, int flags)
@@ -185,7 +202,7 @@ int fstatat64(int dirfd, const char *path, struct stat64 *ret, int flags)
     }
     result = hr_real.fstatat64 ? hr_real.fstatat64(dirfd, path, ret, flags)
                                : raw_stat(dirfd, path, (struct stat *)ret, flags);
-    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, result);
+    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, flags, result);
 }
 
 /* ---- before 2.33
@@ -202,7 +219,7 @@ int __xstat(int version, const char *path, struct stat *ret)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, ret,
+    return missed(AT_FDCWD, path, ret, 0,
                   hr_real.__xstat ? hr_real.__xstat(version, path, ret) : raw_stat(AT_FDCWD, path, ret, 0));
 }
 
@@ -212,7 +229,7 @@ int __xstat64(int version, const char *path, struct stat64 *ret)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, ret,
+    return missed(AT_FDCWD, path, ret, 0,
                   hr_real.__xstat64 ? hr_real.__xstat64(version, path, ret)
                                     : raw_stat(AT_FDCWD, path, (struct stat *)ret, 0));
 }
@@ -223,7 +240,7 @@ int __lxstat(int version, const char *path, struct stat *ret)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, ret,
+    return missed(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW,
                   hr_real.__lxstat ? hr_real.__lxstat(version, path, ret)
                                    : raw_stat(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW));
 }
@@ -234,7 +251,7 @@ int __lxstat64(int version, const char *path, struct stat64 *ret)
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
-    return missed(AT_FDCWD, path, ret,
+    return missed(AT_FDCWD, path, ret, AT_SYMLINK_NOFOLLOW,
                   hr_real.__lxstat64 ? hr_real.__lxstat64(version, path, ret)
                                      : raw_stat(AT_FDCWD, path, (struct stat *)ret, AT_SYMLINK_NOFOLLOW));
 }
@@ -259,7 +276,7 @@ int __fxstatat(int version, int dirfd, const char *path, struct stat *ret, int f
     }
     result = hr_real.__fxstatat ? hr_real.__fxstatat(version, dirfd, path, ret, flags)
                                 : raw_stat(dirfd, path, ret, flags);
-    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, result);
+    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, flags, result);
 }
 
 int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *ret, int flags)
@@ -270,7 +287,7 @@ int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *ret, i
     }
     result = hr_real.__fxstatat64 ? hr_real.__fxstatat64(version, dirfd, path, ret, flags)
                                   : raw_stat(dirfd, path, (struct stat *)ret, flags);
-    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, result);
+    return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, flags, result);
 }
 
 /* ---- statx
@@ -324,7 +341,8 @@ static HR_NOINLINE int statx_slow(int dirfd, const char *path, int flags, unsign
     struct hr_place place;
     struct hr_object object;
     bool here = means_fd(path, flags);
-    if (here ? hr_path_of_fd(dirfd, &place) : hr_path_find(dirfd, path, &place)) {
+    if (here ? hr_path_of_fd(dirfd, &place)
+             : hr_path_find_as(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
         int error = statx_refused(flags, mask) ? -EINVAL : hr_view_find(&place, &object);
         if (!error) {
             hr_view_statx(&object, mask, ret);
@@ -332,6 +350,20 @@ static HR_NOINLINE int statx_slow(int dirfd, const char *path, int flags, unsign
         return (int)hr_edge(error);
     }
     return pass_statx(dirfd, here ? path : hr_path_outside(dirfd, path, &place), flags, mask, ret);
+}
+
+static HR_NOINLINE int statx_missed(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
+{
+    struct hr_place place;
+    struct hr_object object;
+    if (!hr_alias_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
+        return -1;
+    }
+    int error = hr_view_find(&place, &object);
+    if (!error) {
+        hr_view_statx(&object, mask, ret);
+    }
+    return (int)hr_edge(error);
 }
 
 int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
@@ -356,7 +388,10 @@ int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *r
         complete(dirfd, path, flags, mask, ret);
         hr_identity_statx(-1, mask, ret);
     }
-    if (HR_UNLIKELY(result < 0) && missed(dirfd, path, &way, result) == 0) {
+    if (HR_UNLIKELY(hr_alias_follows) && result < 0) {
+        result = statx_missed(dirfd, path, flags, mask, ret);
+    }
+    if (HR_UNLIKELY(result < 0) && missed(dirfd, path, &way, flags, result) == 0) {
         fill_way(ret, &way);
         return 0;
     }

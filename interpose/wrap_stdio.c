@@ -1,5 +1,6 @@
 /* fopen, freopen, fdopen: libc's stdio opens and reads by itself, past every hook, so a mapped file is opened
  * here and handed over, a large object as one plain file. */
+#include "interpose/alias.h"
 #include "interpose/door.h"
 #include "interpose/face.h"
 #include "interpose/standin.h"
@@ -118,26 +119,39 @@ static HR_NOINLINE FILE *fopen_mapped(const struct hr_place *place, const char *
     return stream_of(open_mapped(place, mode), mode);
 }
 
+static HR_NOINLINE FILE *fopen_following(const char *path, const char *mode)
+{
+    struct hr_place place;
+    return hr_alias_missed(AT_FDCWD, path, true, &place) ? fopen_mapped(&place, mode) : NULL;
+}
+
+/* symlinks=follow has a second look. */
+static inline FILE *fopen_real(FILE *(*real)(const char *, const char *), const char *path, const char *mode)
+{
+    FILE *stream = real(path, mode);
+    return stream || HR_LIKELY(!hr_alias_follows) ? stream : fopen_following(path, mode);
+}
+
 FILE *fopen(const char *path, const char *mode)
 {
     struct hr_place place;
-    if (hr_door(AT_FDCWD, &path, &place)) {
+    if (hr_door_target(AT_FDCWD, &path, &place)) {
         return fopen_mapped(&place, mode);
     }
     int face_fd = hr_face_named(AT_FDCWD, path);
     return HR_UNLIKELY(face_fd >= 0) ? stream_of(open_named(face_fd, mode), mode)
-                                     : HR_REAL(fopen)(path, mode);
+                                     : fopen_real(HR_REAL(fopen), path, mode);
 }
 
 FILE *fopen64(const char *path, const char *mode)
 {
     struct hr_place place;
-    if (hr_door(AT_FDCWD, &path, &place)) {
+    if (hr_door_target(AT_FDCWD, &path, &place)) {
         return fopen_mapped(&place, mode);
     }
     int face_fd = hr_face_named(AT_FDCWD, path);
     return HR_UNLIKELY(face_fd >= 0) ? stream_of(open_named(face_fd, mode), mode)
-                                     : HR_REAL(fopen64)(path, mode);
+                                     : fopen_real(HR_REAL(fopen64), path, mode);
 }
 
 typedef FILE *(*freopen_fn)(const char *, const char *, FILE *);
@@ -190,7 +204,7 @@ static HR_NOINLINE FILE *freopen_mapped(freopen_fn real, const struct hr_place *
 FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     struct hr_place place;
-    if (hr_door(AT_FDCWD, &path, &place)) {
+    if (hr_door_target(AT_FDCWD, &path, &place)) {
         return freopen_mapped(HR_REAL(freopen), &place, mode, stream);
     }
     int face_fd = hr_face_named(AT_FDCWD, path);
@@ -202,7 +216,7 @@ FILE *freopen(const char *path, const char *mode, FILE *stream)
 FILE *freopen64(const char *path, const char *mode, FILE *stream)
 {
     struct hr_place place;
-    if (hr_door(AT_FDCWD, &path, &place)) {
+    if (hr_door_target(AT_FDCWD, &path, &place)) {
         return freopen_mapped(HR_REAL(freopen64), &place, mode, stream);
     }
     int face_fd = hr_face_named(AT_FDCWD, path);

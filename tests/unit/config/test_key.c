@@ -39,6 +39,8 @@ static void what_does_not_count(void **state)
         same(base, KEY("X=1", "HOME=/h", "PATH=/bin", "HEADRACE_MAP=/d=s3://b", "AWS_ACCESS_KEY_ID=AK", "")));
     assert_true(same(
         base, KEY("HOME=/h", "HEADRACE_MAP=/d=s3://b", "AWS_ACCESS_KEY_ID=AK", "HEADRACE_CACHE_DIR=/c")));
+    assert_true(same(
+        base, KEY("HOME=/h", "HEADRACE_MAP=/d=s3://b", "AWS_ACCESS_KEY_ID=AK", "HEADRACE_ALIAS=/h/data")));
     assert_true(same(base, KEY("HOME=/h", "HEADRACE_MAP=/d=s3://b", "AWS_ACCESS_KEY_ID=AK",
                                "AWS_SECRET_ACCESS_KEY=s", "AWS_SESSION_TOKEN=t")));
     assert_true(same(base, KEY("HOME=/h", "HEADRACE_MAP=/d=s3://b", "AWS_ACCESS_KEY_ID=AK",

@@ -222,12 +222,12 @@ __attribute__((unused)) static void fake_publish(struct fake *fake, uint32_t gen
                                        .name_len = (uint8_t)len,
                                        .kind = dir ? HR_KIND_DIR : HR_KIND_FILE,
                                        .size = dir ? fake_names[i].dir : fake_size(i),
-                                       .mtime_ns = FAKE_MTIME_NS,
-                                       .parent = fake_names[i].parent};
+                                       .mtime_ns = FAKE_MTIME_NS};
         memcpy(base + header.text_offset + text, fake_names[i].name, len);
         text += (uint32_t)len;
         if (i > 0) {
-            uint64_t at = hr_index_hash(fake_names[i].parent, fake_names[i].name, len);
+            uint64_t at =
+                hr_index_slot(hr_index_hash(fake_names[i].parent, fake_names[i].name, len), HASH_SLOTS);
             while (hash[at % HASH_SLOTS]) {
                 at++;
             }
@@ -294,7 +294,7 @@ static void fake_answer(struct fake *fake, const struct hr_slot *slot)
                 full[i] = '/';
             }
         }
-    } else if (slot->op == HR_OP_LIST) {
+    } else if (slot->op == HR_OP_DIR) {
         if (atomic_load(&fake->publish_on_list)) {
             fake_publish(fake, 1);
         } else {

@@ -31,6 +31,7 @@ static void make_index(const char *const *children, uint32_t count)
     uint32_t at = 0;
     names.entry_count = count + 1;
     names.dir_count = 1;
+    names.text_bytes = TEXT_BYTES;
     entries[0] = (struct hr_entry){.kind = HR_KIND_DIR};
     dirs[0] = (struct hr_dir){.first = 1, .count = count};
     for (uint32_t i = 0; i < count; i++) {

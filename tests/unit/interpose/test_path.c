@@ -254,6 +254,52 @@ static void builds_text_in_its_room(void **state)
     assert_false(hr_hex_parse("0g", 2, &value));
 }
 
+static void knows_aliases_and_the_ways_to_them(void **state)
+{
+    static const char *const links[] = {"/home/u/train", "/home/u/train/deeper/one", "/link"};
+    uint32_t len = 0;
+    (void)state;
+    assert_false(hr_path_linked("/home/u/train", &len));
+    assert_false(hr_path_maybe(AT_FDCWD, "/home/u/train/x"));
+    for (size_t i = 0; i < LENGTH(links); i++) {
+        assert_true(hr_path_add_link(links[i], strlen(links[i])));
+    }
+    assert_false(hr_path_add_link("/", 1));
+    const struct {
+        const char *path;
+        uint32_t len; /* 0: at or below none */
+        bool above, above_text;
+    } rows[] = {
+        {"/home/u/train", 13, true, true},
+        {"/home/u/train/x", 13, false, false},
+        {"/home/u/train/deeper/one/x", 24, false, false},
+        {"/home/u/train/deeper", 13, true, true},
+        {"/home/u/trainx", 0, false, false},
+        {"/home/u/trai", 0, false, false},
+        {"/home/u", 0, true, true},
+        {"/home/u/", 0, false, true},
+        {"/home", 0, true, true},
+        {"/", 0, true, true},
+        {"/link/a", 5, false, false},
+        {"/lin", 0, false, false},
+    };
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        bool linked = hr_path_linked(rows[i].path, &len);
+        assert_int_equal(linked ? len : 0, rows[i].len);
+        assert_int_equal(hr_path_above_link(rows[i].path, strlen(rows[i].path)), rows[i].above);
+        assert_int_equal(hr_path_above_looked(rows[i].path), rows[i].above_text);
+        assert_int_equal(hr_path_maybe(AT_FDCWD, rows[i].path), rows[i].len > 0);
+    }
+    assert_true(hr_path_above_then("/home/u", 7, "train/x"));
+    assert_false(hr_path_above_then("/home/u", 7, "other"));
+    for (size_t i = LENGTH(links); i < HR_LINKS_MAX; i++) {
+        assert_true(hr_path_add_link("/more", 5));
+    }
+    assert_false(hr_path_add_link("/more", 5));
+    hr_path_init(&maps);
+    assert_false(hr_path_linked("/link", &len));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +310,7 @@ int main(void)
         cmocka_unit_test(sees_odd_components_wherever_they_lie),
         cmocka_unit_test(looks_closer_where_a_map_may_be),
         cmocka_unit_test(builds_text_in_its_room),
+        cmocka_unit_test(knows_aliases_and_the_ways_to_them),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -70,15 +70,17 @@ static void before_the_index(void **state)
 
 static void a_listing_that_fails_tells_why(void **state)
 {
-    const struct hr_tree_view *view;
+    struct hr_view_dir dir;
     struct hr_place place;
     (void)state;
     assert_true(hr_path_find(AT_FDCWD, FAKE_MAP "/a", &place));
-    assert_int_equal(hr_view_index(&place, &view), -EACCES);
+    assert_int_equal(hr_view_dir(&place, &dir), -EACCES);
+    assert_int_equal(dir.salt, FAKE_SALT);
     atomic_store(&fake.publish_on_list, true);
-    assert_int_equal(hr_view_index(&place, &view), 0);
-    assert_int_equal(view->gen, 1);
-    assert_int_equal(asked(HR_OP_LIST), 2);
+    assert_int_equal(hr_view_dir(&place, &dir), 0);
+    assert_int_equal(dir.index.names->gen, 1);
+    assert_null(dir.own);
+    assert_int_equal(asked(HR_OP_DIR), 2);
 }
 
 static void one_identity_everywhere(void **state)
