@@ -227,6 +227,14 @@ void hr_cache_announced(struct hr_cache *cache, uint64_t file_id)
     }
 }
 
+void hr_cache_abandoned(struct hr_cache *cache, uint64_t file_id)
+{
+    struct hr_object *object = hr_table_by_id(cache, file_id);
+    if (object && object->cached.kind != HR_CACHED_FACE) {
+        hr_policy_abandoned(&cache->policy, &object->policy);
+    }
+}
+
 void hr_cache_stats(const struct hr_cache *cache, struct hr_cache_stats *ret)
 {
     const struct hr_budget *budget = &cache->budget;

@@ -72,7 +72,8 @@ struct hr_cache_options {
 int hr_cache_dir_check(const char *dir, char ret_message[256]);
 /* The default place: the first that is writable, local and not tmpfs of $SLURM_TMPDIR/headrace-UID,
  * $TMPDIR/headrace-UID, $XDG_CACHE_HOME/headrace, $HOME/.cache/headrace, /var/tmp/headrace-UID (UID because
- * the first two and the last are shared with others). Created. env as in getenv. 0 or -errno (-ENAMETOOLONG:
+ * the first two and the last are shared with others). Created. env as in getenv. 0, and ret_message is "" or
+ * one line for people: which place was passed over because it is on a network; or -errno (-ENAMETOOLONG:
  * room). */
 int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void *owner, char *ret_dir,
                          size_t room, char ret_message[256]);
@@ -106,6 +107,7 @@ void hr_cache_each(struct hr_cache *cache, const struct hr_source_id *source,
 void hr_cache_touch(struct hr_cache *cache, uint64_t file_id); /* used now: for the replacement policy, and
                                                                   for the age of faces without segments */
 void hr_cache_announced(struct hr_cache *cache, uint64_t file_id); /* somebody will use it soon */
+void hr_cache_abandoned(struct hr_cache *cache, uint64_t file_id); /* nobody will after all, or again */
 
 /* What a finished download must prove before it gets its name. */
 struct hr_verify {

@@ -168,9 +168,9 @@ int hr_cache_dir_check(const char *dir, char ret_message[256])
     return r;
 }
 
-/* tmpfs is for those who ask for it: it is memory. Looks at the nearest directory that exists, so that
- * nothing is made in a place that is not taken. */
-static bool in_memory(const char *path)
+/* Type of the file system that `path` would be on: that of the nearest directory that exists, so that nothing
+ * is made in a place that is not taken. 0: not known. */
+static uint32_t type_of(const char *path)
 {
     char part[PATH_MAX];
     struct statfs fs;
@@ -178,12 +178,23 @@ static bool in_memory(const char *path)
     while (statfs(part, &fs) < 0) {
         char *slash = strrchr(part, '/');
         if (!slash || slash == part) {
-            return false;
+            return 0;
         }
         *slash = '\0';
     }
-    uint32_t type = (uint32_t)fs.f_type;
-    return type == TMPFS_TYPE || type == RAMFS_TYPE;
+    return (uint32_t)fs.f_type;
+}
+
+/* Not by default: tmpfs is memory, for those who ask for it; nor a network, which *ret_note then says (only
+ * the first). */
+static bool passed_over(const char *path, char note[256])
+{
+    uint32_t type = type_of(path);
+    const char *remote = type ? remote_name(type) : NULL;
+    if (remote && !note[0]) {
+        (void)snprintf(note, 256, "%.140s is on a %s file system", path, remote);
+    }
+    return remote || type == TMPFS_TYPE || type == RAMFS_TYPE;
 }
 
 int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void *owner, char *ret_dir,
@@ -199,6 +210,7 @@ int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void
         {NULL, "/var/tmp/headrace", true},
     };
     char message[256] = "no place for a cache directory";
+    char note[256] = "";
     int r = -ENOENT;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         char path[PATH_MAX];
@@ -215,7 +227,7 @@ int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void
             base_len--;
         }
         int len = snprintf(path, sizeof(path), "%.*s%s%s", (int)base_len, base, places[i].below, user);
-        if (len < 0 || len > HR_CACHE_DIR_MAX || in_memory(path)) {
+        if (len < 0 || len > HR_CACHE_DIR_MAX || passed_over(path, note)) {
             continue;
         }
         r = hr_cache_dir_check(path, message);
@@ -225,6 +237,8 @@ int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void
         }
         if (!r) {
             memcpy(ret_dir, path, (size_t)len + 1);
+            (void)snprintf(ret_message, 256, "%s%s%.80s%s", note, note[0] ? ": the cache is in " : "",
+                           note[0] ? path : "", note[0] ? " (cache_dir)" : "");
             return 0;
         }
     }

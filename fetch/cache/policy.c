@@ -294,6 +294,15 @@ void hr_policy_announced(struct hr_policy *policy, struct hr_policy_node *node)
     enter(policy, node, newcomer ? HR_POLICY_AWAITED : HR_POLICY_ANNOUNCED);
 }
 
+void hr_policy_abandoned(struct hr_policy *policy, struct hr_policy_node *node)
+{
+    if (node->list == HR_POLICY_AWAITED || node->list == HR_POLICY_ANNOUNCED) {
+        bool newcomer = node->list == HR_POLICY_AWAITED;
+        leave(policy, node);
+        enter(policy, node, newcomer ? HR_POLICY_PASSING : HR_POLICY_KEPT);
+    }
+}
+
 /* ---- victims ---- */
 
 void hr_policy_full(struct hr_policy *policy, uint64_t capacity_bytes)

@@ -86,6 +86,7 @@ void hr_policy_admit(struct hr_policy *policy, struct hr_policy_node *node, uint
                      enum hr_policy_why why);
 void hr_policy_used(struct hr_policy *policy, struct hr_policy_node *node);
 void hr_policy_announced(struct hr_policy *policy, struct hr_policy_node *node); /* it is used soon */
+void hr_policy_abandoned(struct hr_policy *policy, struct hr_policy_node *node); /* it is not, after all */
 void hr_policy_forget(struct hr_policy *policy, struct hr_policy_node *node);    /* it left, why ever */
 /* Room is needed, and so many bytes fit in all. */
 void hr_policy_full(struct hr_policy *policy, uint64_t capacity_bytes);

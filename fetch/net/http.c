@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -213,6 +214,17 @@ bool hr_http_answering(const struct hr_http_request *request)
 {
     const struct hr_http_impl *impl = request->impl;
     return atomic_load_explicit(&impl->answering, memory_order_relaxed);
+}
+
+void hr_http_asked(const struct hr_http_request *request, char *ret, size_t room)
+{
+    const struct hr_http_impl *impl = request->impl;
+    const struct hr_address *asked = atomic_load_explicit(&impl->asked, memory_order_relaxed);
+    if (asked) {
+        (void)snprintf(ret, room, "%s", hr_address_text(asked)); /* addresses are kept, their texts stay */
+    } else {
+        (void)snprintf(ret, room, "%.*s", impl->origin_len, impl->origin);
+    }
 }
 
 /* Each callback may free its request, submit and cancel others. */

@@ -89,6 +89,9 @@ int hr_http_submit(struct hr_http *http, struct hr_http_request *request);
 void hr_http_request_avoid(struct hr_http_request *request, const struct hr_http_request *other);
 /* Owner's thread, while in flight: its answer has begun. */
 bool hr_http_answering(const struct hr_http_request *request);
+/* Owner's thread, while in flight, for people: "127.0.0.1:9000", where it was last sent to, or the name it
+ * goes to. */
+void hr_http_asked(const struct hr_http_request *request, char *ret, size_t room);
 /* Owner's thread. Asks that it ends soon with -ECANCELED; done is still called, with another result when that
  * was already on its way. */
 void hr_http_cancel(struct hr_http *http, struct hr_http_request *request);

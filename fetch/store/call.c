@@ -51,6 +51,7 @@ static void finish(struct hr_call_run *run, int error)
     call->error = error;
     call->message[0] = '\0';
     call->retries = run->sent > 0 ? run->sent - 1 : 0;
+    call->throttled = run->throttled;
     if (error != 0) {
         hr_call_describe(call, store, &run->judged, error, run->sent);
         stats->errors += error != -ECANCELED;
@@ -139,6 +140,8 @@ int hr_run_submit(struct hr_call_run *run, const struct hr_http_request *rival, 
     }
     if (run->call->kind == HR_CALL_LIST) {
         stores->stats.requests_list++;
+    } else if (run->call->kind == HR_CALL_HEAD) {
+        stores->stats.requests_head++;
     } else {
         stores->stats.requests_get++;
         hr_width_started(&store->state->width, hr_clock_us());
@@ -339,6 +342,7 @@ static void decide(struct hr_call_run *run, const struct hr_http_request *reques
     } else if (action == HR_ACTION_RETRY || action == HR_ACTION_THROTTLED ||
                (action == HR_ACTION_FEW && run->few++ < FEW_MAX)) {
         store->stores->stats.throttled += action == HR_ACTION_THROTTLED;
+        run->throttled += action == HR_ACTION_THROTTLED;
         wait_and_retry(run);
     } else if (can_mend(run, request)) {
         run_step(run);
@@ -412,6 +416,7 @@ static void clear_results(struct hr_call *call)
     call->object_bytes = 0;
     call->crc_kind = HR_CRC_NONE;
     call->md5_is_etag = false;
+    call->denied = call->refused_alone = false;
     call->etag[0] = '\0';
 }
 

@@ -5,10 +5,18 @@
 
 #define LOOK_AGAIN_PART 4 /* of the delay: when there was no room or budget for a hedge */
 #define LOOK_AGAIN_MIN_MS 10
+#define LAG_MS 10 /* so late is our own loop: answers wait for it, too */
 
 static uint64_t bytes_of(const struct hr_call *call)
 {
     return call->expected_bytes != UINT64_MAX ? call->expected_bytes : call->range_bytes;
+}
+
+/* Without memory for the timer: no hedge. */
+static void look_after(struct hr_call_run *run, int64_t delay_ms)
+{
+    run->hedge_due_us = hr_clock_us() + delay_ms * 1000;
+    (void)hr_loop_arm(run->store->stores->loop, &run->timer, delay_ms);
 }
 
 void hr_run_watch(struct hr_call_run *run)
@@ -21,7 +29,7 @@ void hr_run_watch(struct hr_call_run *run)
     }
     hr_hedging_asked(hedging);
     if (delay_ms >= 0) {
-        (void)hr_loop_arm(run->store->stores->loop, &run->timer, delay_ms); /* without memory: no hedge */
+        look_after(run, delay_ms);
     }
 }
 
@@ -35,10 +43,10 @@ void hr_run_hedge(struct hr_call_run *run)
         hr_width_troubled(&state->width, now_us)) {
         return;
     }
-    if (!hr_width_room(&state->width, true) || !hr_hedging_take(&state->hedging)) {
+    bool lags = now_us - run->hedge_due_us > LAG_MS * 1000;
+    if (lags || !hr_width_room(&state->width, true) || !hr_hedging_take(&state->hedging)) {
         int64_t again_ms = hr_hedging_delay_ms(&state->hedging, bytes_of(run->call)) / LOOK_AGAIN_PART;
-        (void)hr_loop_arm(stores->loop, &run->timer,
-                          again_ms > LOOK_AGAIN_MIN_MS ? again_ms : LOOK_AGAIN_MIN_MS);
+        look_after(run, again_ms > LOOK_AGAIN_MIN_MS ? again_ms : LOOK_AGAIN_MIN_MS);
         return;
     }
     if (hr_run_submit(run, run->request, &run->hedge) == 0) {
@@ -62,6 +70,12 @@ bool hr_run_take_back(struct hr_call_run *run, const struct hr_http_request *req
     return was_hedge;
 }
 
+void hr_stores_on_room(struct hr_stores *stores, void (*fn)(void *owner), void *owner)
+{
+    stores->room = fn;
+    stores->room_owner = owner;
+}
+
 static void rival_back(struct hr_http_request *request)
 {
     struct hr_store *store = request->owner;
@@ -69,6 +83,9 @@ static void rival_back(struct hr_http_request *request)
     store->stores->stats.in_flight--;
     hr_width_ended(&store->state->width, hr_clock_us());
     hr_http_request_free(request);
+    if (store->stores->room) {
+        store->stores->room(store->stores->room_owner);
+    }
     hr_store_unref(store);
 }
 

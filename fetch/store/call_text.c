@@ -86,12 +86,14 @@ void hr_call_describe(struct hr_call *call, const struct hr_store *store, const 
     bool unsigned_call = error == -EACCES && nobody;
     const char *hint = unsigned_call ? "no credentials were found" : judged->verdict.hint;
     size_t size = sizeof(call->message);
+    static const char *const verb[] = {
+        [HR_CALL_LIST] = "LIST", [HR_CALL_GET] = "GET", [HR_CALL_HEAD] = "HEAD"};
     char key[72];
 
     printable_key(call, key);
     call->message[0] = '\0';
-    put(call->message, size, "%s s3://%.64s/%s at %.64s", call->kind == HR_CALL_LIST ? "LIST" : "GET",
-        store->bucket, key, store->endpoint_text);
+    put(call->message, size, "%s s3://%.64s/%s at %.64s", verb[call->kind], store->bucket, key,
+        store->endpoint_text);
     if (error == -ECANCELED) {
         put(call->message, size, ": canceled");
         return;

@@ -46,7 +46,7 @@ static const struct {
     {"UnsupportedAlgorithm", {HR_ACTION_FAIL, -EACCES, "the store wants signed requests"}},
     {"AllAccessDisabled", {HR_ACTION_FAIL, -EACCES, ""}},
     {"AccountProblem", {HR_ACTION_FAIL, -EACCES, ""}},
-    {"InvalidObjectState", {HR_ACTION_FAIL, -EIO, "the object is archived: restore it first"}},
+    {"InvalidObjectState", {HR_ACTION_FAIL, -EACCES, "the object is archived: restore it first"}},
     {"PreconditionFailed", {HR_ACTION_FAIL, -ESTALE, "the object changed in the store"}},
     {"InvalidRange", {HR_ACTION_FAIL, -EMSGSIZE, "the object's size changed"}},
     {"KeyTooLongError", {HR_ACTION_FAIL, -ENAMETOOLONG, ""}},

@@ -14,7 +14,7 @@
 
 struct hr_hedge_class {
     struct hr_hist answers; /* times to the first byte */
-    uint64_t slow_us;       /* few were slower lately; 0: too few are known */
+    uint64_t slow_us;       /* hardly any was slower lately; 0: too few are known */
 };
 
 struct hr_hedging {

@@ -6,6 +6,7 @@
 #include "fetch/auth/chain.h"
 #include "fetch/auth/keeper.h"
 #include "fetch/auth/sigv4.h"
+#include "fetch/store/customer_key.h"
 #include "fetch/store/endpoint.h"
 #include "fetch/store/hedge.h"
 #include "fetch/store/judge.h"
@@ -36,6 +37,8 @@ struct hr_stores {
     struct hr_store_stats stats;
     struct hr_endpoint_state *endpoints;
     struct hr_call_run *running;
+    void (*room)(void *owner); /* hr_stores_on_room */
+    void *room_owner;
 };
 
 struct hr_store {
@@ -49,6 +52,7 @@ struct hr_store {
     char *identity;
     char *ca_bundle; /* NULL: the system's */
     bool requester_pays;
+    struct hr_customer_key customer_key;
     char region[HR_REGION_BYTES];
     const struct hr_quirk *quirk;
     struct hr_endpoint_state *state;

@@ -128,9 +128,18 @@ static void describe(const struct hr_http_request *request, const struct hr_s3_e
     if (id[0] == '\0') {
         copy_id(error->request_id, id, sizeof(id));
     }
-    (void)snprintf(ret->text, sizeof(ret->text), "%u%s%s%s%.60s%s%s%s", request->status,
+    (void)snprintf(ret->text, sizeof(ret->text), "%u%s%s%s%.60s%s%s%s%s%s", request->status,
                    error->code[0] ? " " : "", error->code, error->message[0] ? ": " : "", error->message,
-                   id[0] ? " (request " : "", id, id[0] ? ")" : "");
+                   error->storage_class[0] ? ", class " : "", error->storage_class, id[0] ? " (request " : "",
+                   id, id[0] ? ")" : "");
+}
+
+/* A GET of an SSE-C object without its key gets the Code of any bad request: S3 says InvalidRequest,
+ * SeaweedFS InvalidArgument. */
+static bool wants_customer_key(const struct hr_s3_error *error)
+{
+    return (strcmp(error->code, "InvalidRequest") == 0 || strcmp(error->code, "InvalidArgument") == 0) &&
+           strcasestr(error->message, "server side encryption") != NULL;
 }
 
 static void judge_failure(struct hr_call *call, struct hr_http_request *request, struct hr_judged *ret)
@@ -144,6 +153,21 @@ static void judge_failure(struct hr_call *call, struct hr_http_request *request,
     }
     take_region(request, &error, ret);
     ret->verdict = hr_errors_http(request->status, error.code, hr_http_answer(request, "location") != NULL);
+    call->refused_alone = strcmp(error.code, "InvalidObjectState") == 0;
+    if (wants_customer_key(&error)) {
+        ret->verdict = (struct hr_verdict){HR_ACTION_FAIL, -EACCES,
+                                           "it is encrypted with a key of its owner: set customer_key_file"};
+        call->refused_alone = true;
+    }
+    if (call->kind == HR_CALL_HEAD && request->status == 400) {
+        ret->verdict =
+            (struct hr_verdict){HR_ACTION_FAIL, -EACCES, ""}; /* an expired token, without its Code */
+    }
+    if (strcmp(error.code, "AccessDenied") == 0 && strstr(error.message, "kms:") != NULL) {
+        call->refused_alone = true; /* it is there, and its key may not be used */
+    }
+    call->denied =
+        ret->verdict.action == HR_ACTION_FAIL && ret->verdict.error == -EACCES && !call->refused_alone;
     describe(request, &error, ret);
     if (request->status == 416 && content_range != NULL &&
         hr_content_range_parse(content_range, &range) == 0 && range.total != UINT64_MAX) {
@@ -371,6 +395,22 @@ static void judge_get(struct hr_call *call, struct hr_http_request *request, con
     take_checksum(call, request, !ranged || call->body.len == total);
 }
 
+static void judge_head(struct hr_call *call, const struct hr_http_request *request, struct hr_judged *ret)
+{
+    const char *modified = hr_http_answer(request, "last-modified");
+
+    if (request->content_length < 0) {
+        judged(ret, HR_ACTION_FEW, -EIO, "the answer does not tell the object's size");
+        return;
+    }
+    hr_etag_copy(hr_http_answer(request, "etag"), call->etag);
+    call->object_bytes = (uint64_t)request->content_length;
+    call->mtime_ns = 0;
+    if (modified != NULL) {
+        (void)hr_date_http(modified, strlen(modified), &call->mtime_ns);
+    }
+}
+
 void hr_judge(struct hr_call *call, struct hr_http_request *request, const struct hr_quirk *quirk,
               struct hr_judged *ret)
 {
@@ -390,6 +430,8 @@ void hr_judge(struct hr_call *call, struct hr_http_request *request, const struc
         judge_failure(call, request, ret);
     } else if (call->kind == HR_CALL_LIST) {
         judge_list(call, request, ret);
+    } else if (call->kind == HR_CALL_HEAD) {
+        judge_head(call, request, ret);
     } else {
         judge_get(call, request, quirk, ret);
     }

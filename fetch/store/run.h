@@ -13,8 +13,10 @@ struct hr_call_run {
     struct hr_timer timer;           /* the next try; while a request is out: time for a hedge */
     struct hr_keeper_wait keys;      /* waits for credentials, not for an answer */
     int64_t deadline_ms;
-    int64_t sent_us; /* request was */
-    unsigned sent;   /* without hedges */
+    int64_t sent_us;      /* request was */
+    int64_t hedge_due_us; /* when it is looked at again */
+    unsigned sent;        /* without hedges */
+    unsigned throttled;   /* answers that said so */
     unsigned waits, few, redirects, region_tries, clock_tries, credential_tries;
     unsigned taken; /* from the retry budget, by the last retry */
     unsigned generation;

@@ -125,7 +125,7 @@ static int sign(struct hr_store *store, const struct hr_credentials *credentials
     }
     hr_endpoint_host(&parts.endpoint, host);
     struct hr_sigv4_request to_sign = {
-        .method = "GET",
+        .method = request->method == HR_HTTP_HEAD ? "HEAD" : "GET",
         .path = path,
         .query = parts.query,
         .headers = {{"host", host}},
@@ -174,7 +174,7 @@ int hr_s3_request_new(struct hr_store *store, const struct hr_call *call, const 
     hr_cleanup(request_free_p) struct hr_http_request *request = NULL;
     int r;
 
-    if (call->key_len > KEY_MAX_BYTES || (call->kind == HR_CALL_GET && call->key_len == 0)) {
+    if (call->key_len > KEY_MAX_BYTES || (call->kind != HR_CALL_LIST && call->key_len == 0)) {
         return -EINVAL;
     }
     r = redirect != NULL ? hr_buf_puts(&url, redirect) : build_url(store, call, &url);
@@ -185,13 +185,16 @@ int hr_s3_request_new(struct hr_store *store, const struct hr_call *call, const 
     if (request == NULL) {
         return -ENOMEM;
     }
-    request->method = HR_HTTP_GET;
+    request->method = call->kind == HR_CALL_HEAD ? HR_HTTP_HEAD : HR_HTTP_GET;
     request->url = strdup(url.data);
     request->ca_bundle = store->ca_bundle != NULL ? strdup(store->ca_bundle) : NULL;
     if (request->url == NULL || (store->ca_bundle != NULL && request->ca_bundle == NULL)) {
         return -ENOMEM;
     }
     r = call->kind == HR_CALL_GET ? add_get_headers(store, call, request) : 0;
+    if (r == 0 && call->kind != HR_CALL_LIST) {
+        r = hr_customer_key_headers(&store->customer_key, request);
+    }
     if (r == 0 && store->requester_pays) {
         r = hr_http_request_header(request, "x-amz-request-payer", "requester");
     }

@@ -241,6 +241,8 @@ static void end_error_child(struct hr_s3_error *error, const char *name, const c
         copy_plain(text, error->region, sizeof(error->region));
     } else if (strcmp(name, "RequestId") == 0) {
         copy_plain(text, error->request_id, sizeof(error->request_id));
+    } else if (strcmp(name, "StorageClass") == 0) {
+        copy_plain(text, error->storage_class, sizeof(error->storage_class));
     }
 }
 

@@ -12,9 +12,10 @@
 
 struct hr_s3_error {
     char code[64]; /* "" when the document is not an Error document; letters, digits, '.', '-', '_' only */
-    char message[120];   /* for people: control bytes replaced, cut */
-    char region[64];     /* "" when not given */
-    char request_id[64]; /* like code */
+    char message[120];      /* for people: control bytes replaced, cut */
+    char region[64];        /* "" when not given */
+    char request_id[64];    /* like code */
+    char storage_class[32]; /* like code; of an archived object */
 };
 
 struct hr_s3_page {

@@ -26,6 +26,8 @@ struct hr_stores_options {
     unsigned connections; /* no endpoint's width (width.h) grows beyond it; 0: no such limit */
 };
 int hr_stores_new(const struct hr_stores_options *options, struct hr_stores **ret);
+/* fn: a request has ended that belongs to no call any more, so there is room for another (width.h). */
+void hr_stores_on_room(struct hr_stores *stores, void (*fn)(void *owner), void *owner);
 /* Calls that wait come back with -ECANCELED before this returns. No request may be in flight any more: free
  * the http transport first. Stores that are still held live on, but start nothing. Accepts NULL. */
 void hr_stores_free(struct hr_stores *stores);
@@ -35,7 +37,9 @@ struct hr_store_options {
     const char
         *endpoint; /* map option endpoint=, or NULL: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, profile, AWS */
     bool requester_pays;
-    hr_env_fn env; /* used during hr_store_new only; what is needed later is copied */
+    const char *customer_key_file; /* SSE-C: customer_key.h; NULL or "": none. Read here, over https only
+                                      (http to this machine is allowed) */
+    hr_env_fn env;                 /* used during hr_store_new only; what is needed later is copied */
     void *env_owner;
 };
 /* 0, -EINVAL (unknown scheme, missing bucket, bad endpoint), -ENOENT (named profile does not exist), -ENOMEM;
@@ -50,6 +54,7 @@ void hr_store_unref(struct hr_store *store); /* accepts NULL; calls in flight ho
 const char *hr_store_endpoint(const struct hr_store *store);
 const char *hr_store_bucket(const struct hr_store *store);
 const char *hr_store_identity(const struct hr_store *store);
+bool hr_store_same_key(const struct hr_store *a, const struct hr_store *b); /* customer_key_file's */
 /* Takes over fresher credentials from another environment of the same identity; waiting calls use them. */
 void hr_store_refresh(struct hr_store *store, hr_env_fn env, void *env_owner);
 
@@ -62,7 +67,7 @@ struct hr_listed {
     const char *etag; /* without quotes; "" when the store gave none */
 };
 
-enum hr_call_kind { HR_CALL_LIST, HR_CALL_GET };
+enum hr_call_kind { HR_CALL_LIST, HR_CALL_GET, HR_CALL_HEAD };
 
 struct hr_call {
     /* Set by the caller. */
@@ -90,8 +95,12 @@ struct hr_call {
                           ...); -ECANCELED; -EMSGSIZE when a 416 or 200 shows another size than expected */
     char message[256]; /* one line for people when error != 0: what, endpoint/bucket/key, code, request id; no
                           secret */
-    unsigned retries;  /* requests sent beyond the first one that counted */
-    /* GET */
+    bool refused_alone; /* the refusal is this object's (archived, encrypted), not the credentials' */
+    bool denied; /* these credentials are good, this request is not allowed; without the permission to list,
+                    S3 says so of a key that is missing, too */
+    unsigned retries;   /* requests sent beyond the first one that counted */
+    unsigned throttled; /* answers among them that said so */
+    /* GET, HEAD (no body) */
     struct hr_buf body;    /* taken by hr_buf stealing (copy the struct, zero this one) */
     char etag[136];        /* without quotes, "" when not sent */
     uint64_t object_bytes; /* the object's whole size (Content-Range, or body length of a whole GET) */

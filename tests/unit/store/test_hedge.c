@@ -35,12 +35,17 @@ static void known_after_enough_answers(void **state)
     }
     hr_hedging_answered(&hedging, 1000, 400000); /* one in 64 is slow: that is what hedges are for */
     int64_t delay_ms = hr_hedging_delay_ms(&hedging, 1000);
-    assert_true(delay_ms >= 40 && delay_ms <= 50);
+    assert_true(delay_ms >= 80 && delay_ms <= 100);               /* twice the median */
     assert_int_equal(hr_hedging_delay_ms(&hedging, 8 << 20), -1); /* ranges are another class */
     for (unsigned i = 0; i < 512; i++) {
         hr_hedging_answered(&hedging, 1000, 300); /* lately */
     }
     assert_int_equal(hr_hedging_delay_ms(&hedging, 1000), 25);
+    for (unsigned i = 0; i < 512; i++) {
+        hr_hedging_answered(&hedging, 1000, i % 10 ? 30000 : 200000); /* busy: one in ten is slow */
+    }
+    delay_ms = hr_hedging_delay_ms(&hedging, 1000);
+    assert_true(delay_ms >= 300 && delay_ms <= 380); /* half as much again */
 }
 
 static void one_in_fifty(void **state)

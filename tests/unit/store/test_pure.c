@@ -225,7 +225,7 @@ static const struct {
     {403, "AccessDenied", false, HR_ACTION_FAIL, -EACCES},
     {403, "", false, HR_ACTION_FAIL, -EACCES},
     {401, "", false, HR_ACTION_FAIL, -EACCES},
-    {403, "InvalidObjectState", false, HR_ACTION_FAIL, -EIO},
+    {403, "InvalidObjectState", false, HR_ACTION_FAIL, -EACCES},
     {412, "PreconditionFailed", false, HR_ACTION_FAIL, -ESTALE},
     {412, "", false, HR_ACTION_FAIL, -ESTALE},
     {416, "InvalidRange", false, HR_ACTION_FAIL, -EMSGSIZE},
