@@ -70,3 +70,15 @@ void hr_waiters_answer(struct hr_waiter **list, const struct hr_answer *answer)
         waiter = next;
     }
 }
+
+static void answered_nobody(void *owner, uint32_t ticket, const struct hr_answer *answer)
+{
+    (void)owner;
+    (void)ticket;
+    (void)answer;
+}
+
+struct hr_asker hr_asker_nobody(void)
+{
+    return (struct hr_asker){.fn = answered_nobody};
+}

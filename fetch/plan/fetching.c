@@ -15,6 +15,7 @@
 
 #define HR_COPIES_MAX 8   /* segments that one want copies from at a time: each holds a descriptor */
 #define HR_DENIED_AFTER 3 /* refusals in a row, without one success, before nothing is asked any more */
+#define HR_DENIED_AFTER_UNLISTED 16 /* programs look for several files that need not be there */
 #define HR_DENIED_MS 30000
 
 struct hr_part { /* one request of a want */
@@ -103,15 +104,17 @@ int hr_fetch_keep(struct hr_want *want, uint64_t offset, struct hr_buf *body)
     return hr_put_part(want->put, offset, body, body_written, want->plan);
 }
 
-/* One object may be refused among others that are not; a store that refuses everything is left alone. */
-static void refused(struct hr_plan_tree *tree, int error)
+/* One object may be refused among others that are not. Where nothing may be listed, names that are missing
+ * are refused as well. */
+void hr_tree_judge(struct hr_plan_tree *tree, int error)
 {
+    unsigned after = hr_tree_list_mode(tree) == HR_LIST_NONE ? HR_DENIED_AFTER_UNLISTED : HR_DENIED_AFTER;
     if (error == 0) {
         tree->welcome = true;
     }
     if (error != -EACCES) {
         tree->denied = 0;
-    } else if (++tree->denied >= HR_DENIED_AFTER && !tree->welcome) {
+    } else if (++tree->denied >= after && !tree->welcome) {
         tree->denied_until_ms = hr_clock_ms() + HR_DENIED_MS;
     }
 }
@@ -184,7 +187,9 @@ static void part_done(struct hr_call *call)
     free(part);
     plan->stats.in_flight--;
     want->calls--;
-    refused(want->tree, call->error);
+    want->hindrance.retried |= call->retries > 0;
+    want->hindrance.throttled |= call->throttled > 0;
+    hr_tree_judge(want->tree, call->refused_alone ? -EIO : call->error);
     if (is_first_of_large(want, call)) {
         hr_fetch_memory(plan, (int64_t)call->body.len - (int64_t)reserved);
         hr_outcome_first(want, &call->body);
@@ -199,6 +204,7 @@ static void part_done(struct hr_call *call)
     hr_fetch_memory(plan, -(int64_t)reserved);
     if (error < 0 && want->error == 0) {
         want->error = error;
+        want->denied = call->denied;
         describe(want, call, error);
         hr_want_leave_queue(want);
     }

@@ -6,6 +6,7 @@
 #include <uthash.h>
 
 #include "fetch/base/log.h"
+#include "fetch/list/filter.h"
 #include "fetch/list/lister.h"
 #include "fetch/plan/brought.h"
 #include "fetch/plan/plan.h"
@@ -17,11 +18,21 @@
 #define HR_UNKNOWN_BYTES UINT64_MAX
 
 struct hr_plan_tree;
+struct hr_opened;
 
 /* Askers that wait for one thing. */
 struct hr_waiter {
     struct hr_asker asker;
     struct hr_waiter *next;
+};
+
+/* What is known of a name. */
+struct hr_name {
+    int error; /* 0 or -errno; the rest is of a name that is there */
+    uint32_t kind;
+    uint64_t size;
+    int64_t mtime_ns;
+    char etag[136];
 };
 
 /* A name that was asked for before there is an index. */
@@ -32,7 +43,7 @@ struct hr_overlay {
     uint64_t size;
     int64_t mtime_ns;
     uint64_t file_id; /* 0: not fetched */
-    int64_t until_ms;
+    int64_t told_ms, until_ms;
     char etag[136];
     uint32_t path_len;
     char path[];
@@ -42,6 +53,13 @@ struct hr_overlay {
  * open it. */
 enum { HR_ENTRY_SWEPT = 1, HR_ENTRY_USED = 2, HR_ENTRY_ANNOUNCED = 4 };
 
+/* Of one kind of work: how often it ended, and how the last time. */
+struct hr_ended {
+    uint64_t count;
+    int error;
+    char message[HR_MESSAGE_MAX];
+};
+
 struct hr_plan_tree {
     struct hr_plan *plan;
     uint32_t number;
@@ -50,7 +68,8 @@ struct hr_plan_tree {
     struct hr_source_id source; /* endpoint+bucket: whose cache objects they are */
     struct hr_source_id asking; /* endpoint+bucket+identity: who shares one request */
     struct hr_store *store;
-    struct hr_tree_settings settings;
+    struct hr_tree_settings settings; /* without its texts */
+    struct hr_filter *filter;         /* NULL: every name is there */
     /* The published generation. */
     struct hr_index index; /* index.names NULL: none */
     struct hr_states *states;
@@ -61,10 +80,24 @@ struct hr_plan_tree {
     /* Listing. */
     struct hr_lister *lister;
     struct hr_waiter *list_waiters;
-    unsigned list_refusals;      /* LISTs of single names refused in a row */
-    int list_error;              /* last one failed with this... */
-    int64_t list_error_until_ms; /* ...and is not tried again before */
+    char *list_file;              /* list=FILE: where the names come from; NULL: from listings */
+    uint64_t list_file_bytes;     /* as it was read last; 0: not in this life of the daemon */
+    struct hr_adopting *adopting; /* names on their way out of a file */
+    struct hr_ended list_end;     /* listings, and readings of list_file */
+    struct hr_ended import_end;
+    bool list_again;                  /* once more when it has ended */
+    uint64_t read_outside, read_gone; /* rows that the last reading of a file left out */
+    char filter_id[33];               /* of include and exclude; "": none */
+    int list_error;                   /* last one failed with this... */
+    int64_t list_error_until_ms;      /* ...and is not tried again before */
     int64_t listed_ms;
+    bool list_long;            /* its first page was not its last one */
+    uint64_t list_beside;      /* LISTs of single directories since it began */
+    bool listed;               /* a LIST has succeeded since the job's credentials came */
+    int64_t unlisted_until_ms; /* LIST is not allowed to us: as list=none until then */
+    bool unlisted_said;        /* why directories cannot be read */
+    struct hr_known_dir *dirs; /* dirs.c: hash of directories that were read */
+    struct hr_dir_read *dir_reads;
     /* Before an index: */
     struct hr_overlay *overlay;
     struct hr_look *looks; /* LISTs for single names under way */
@@ -76,7 +109,6 @@ struct hr_plan_tree {
     int64_t denied_until_ms;
     int64_t message_ms;
     int message_error;
-    int64_t followed_ms; /* last listing that a changed object asked for */
     /* Sweep. */
     uint64_t opens;
     uint64_t demanded_bytes;
@@ -84,9 +116,12 @@ struct hr_plan_tree {
     uint32_t sweep_cursor;
     bool sweep_done;
     /* Look-ahead. */
-    struct hr_ranks *ranks; /* of this generation; NULL until an announcement needs them */
+    struct hr_recheck *recheck; /* of this generation's file, while it runs */
+    struct hr_ranks *ranks;     /* of this generation; NULL until an announcement needs them */
     uint64_t announced_used;
-    int64_t sweep_after_ms; /* a sweep's fetch failed: not before */
+    struct hr_opened *opened; /* opened.c; NULL until something is */
+    uint64_t noted;           /* opens that clients noted */
+    int64_t sweep_after_ms;   /* a sweep's fetch failed: not before */
 };
 
 enum hr_want_state { HR_WANT_QUEUED, HR_WANT_FETCHING, HR_WANT_WRITING };
@@ -131,13 +166,15 @@ struct hr_want {
     bool learned;         /* an answer told size, version and proofs */
     bool answered;        /* one did in an earlier try: room is taken before it is asked for again */
     bool copied;          /* WHOLE: some parts come from segments */
+    bool denied;          /* error: these credentials may not read it, or it is missing (store.h) */
     bool md5_doubted;     /* equal bytes twice, with a CRC beside the MD5: this try goes by the CRC */
     int error;            /* first failure: no more parts are asked for */
     char message[HR_MESSAGE_MAX];
     char mismatch_md5[33]; /* body of the try before, when it did not match */
     unsigned tries;        /* fetches that did not bring the object that was expected */
-    struct hr_buf body;    /* FIRST: what came, until the face is there */
-    const char *key;       /* full, behind id */
+    struct hr_hindrance hindrance;
+    struct hr_buf body; /* FIRST: what came, until the face is there */
+    const char *key;    /* full, behind id */
     uint32_t key_len;
     unsigned id_len; /* bytes of id */
     char id[];
@@ -155,6 +192,8 @@ struct hr_lane { /* of one endpoint */
 };
 
 struct hr_making; /* a face on its way */
+struct hr_known_dir;
+struct hr_dir_read;
 struct hr_readers;
 struct hr_warm;
 struct hr_recording;
@@ -184,8 +223,18 @@ struct hr_plan {
         struct hr_timer timer;
     } warms;
     struct hr_brought brought; /* unasked, not used yet */
+    struct {                   /* dirs.c: names of directories that are kept */
+        struct hr_known_dir *list;
+        uint32_t count, last_number;
+        uint64_t bytes;
+    } dirs;
     struct hr_plan_stats stats;
-    uint64_t hits_seen; /* stats.hits at the last heartbeat */
+    uint64_t ahead_room_bytes; /* for what is announced beside a kept set (sweep.c) */
+    bool ahead_due;            /* something was used or has left: there may be room for more */
+    uint64_t hits_seen;        /* stats.hits at the last heartbeat */
+    void (*changed)(void *owner, uint32_t tree, uint32_t entry); /* hr_plan_on_change */
+    void *changed_owner;
+    struct hr_hindrance told; /* of the want whose news is being told; else empty */
     bool pumping, ending;
 };
 
@@ -198,6 +247,12 @@ void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached);
 void hr_tree_failed(struct hr_plan_tree *tree, const char *key, uint32_t key_len, const char *etag,
                     int error);
 void hr_tree_fail_entry(struct hr_plan_tree *tree, uint32_t entry, int error);
+/* What the index says of it (but its name) does not hold: programs ask by path from now on, until a listing
+ * is published. */
+void hr_tree_doubt(struct hr_plan_tree *tree, uint32_t entry);
+bool hr_tree_doubted(const struct hr_plan_tree *tree, uint32_t entry);
+/* A path that no index tells about: there is none, or its entry is doubted. */
+bool hr_tree_unlisted(const struct hr_plan_tree *tree, const char *path, uint32_t path_len);
 /* The file that the word promises is not there and the cache knows nothing of it. */
 void hr_tree_forget(struct hr_plan_tree *tree, uint32_t entry, uint64_t file_id);
 bool hr_tree_entry_of(struct hr_plan_tree *tree, const char *key, uint32_t key_len, uint32_t *ret_entry);
@@ -213,20 +268,53 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree);
 void hr_tree_drain_all(struct hr_plan *plan); /* what clients noted, of all trees */
 
 /* listing.c */
+int64_t hr_tree_until_ms(const struct hr_plan_tree *tree, int64_t told_ms); /* by `revalidate` */
+void hr_listing_report_hidden(struct hr_plan_tree *tree, struct hr_index_builder *builder);
 void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker); /* asker NULL: nobody waits */
+/* Lists anew, from now on, whatever is there. Which end of a listing (list_end.count) it will be. */
+uint64_t hr_listing_again(struct hr_plan_tree *tree);
+/* Makes index (taken over) the tree's generation. */
+int hr_listing_publish(struct hr_plan_tree *tree, struct hr_index *index);
+/* The tree has new names, or could not get them: tells who waits. denied: LIST is not allowed. */
+void hr_listing_ended(struct hr_plan_tree *tree);
+void hr_listing_failed(struct hr_plan_tree *tree, int error, bool denied, const char *message);
 /* Enough names were asked for one by one: the whole listing is cheaper. */
 void hr_listing_by_names(struct hr_plan_tree *tree);
+/* Programs have left this generation, or never had it: forgets it. */
+void hr_listing_retire(struct hr_plan_tree *tree);
 int hr_listing_adopt(struct hr_plan_tree *tree); /* the index of an earlier life, when it is fresh enough */
 bool hr_listing_stale(const struct hr_plan_tree *tree);
+/* rechecking.c: all of the index file that was adopted, behind; a damaged one is dropped and listed again. */
+void hr_tree_recheck(struct hr_plan_tree *tree);
+void hr_tree_recheck_end(struct hr_plan_tree *tree);
+
+/* unlisted.c */
+/* What the tree's setting and the store's permissions allow now. */
+enum hr_list_mode hr_tree_list_mode(const struct hr_plan_tree *tree);
+/* The store does not allow LIST: list=none for a while, with one line. */
+void hr_tree_list_refused(struct hr_plan_tree *tree, const char *message);
+void hr_tree_say_unlisted(struct hr_plan_tree *tree); /* once: why a directory cannot be read */
 
 /* answers.c */
 void hr_answer_error(const struct hr_asker *asker, int error);
+struct hr_asker hr_asker_nobody(void); /* is told and does not mind: where NULL would say that nobody waits */
 void hr_waiters_add(struct hr_waiter **list, const struct hr_asker *asker);
 void hr_waiters_answer(struct hr_waiter **list, const struct hr_answer *answer);
 
 /* look.c */
 void hr_look_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
                  const struct hr_asker *asker);
+/* filtered.c: true: answered, or will be. */
+bool hr_filtered_ask(struct hr_plan_tree *tree, enum hr_op op, const char *path, uint32_t path_len,
+                     const struct hr_asker *asker);
+/* True: answers of the store or a directory that was read tell, and are fresh. */
+bool hr_name_known(struct hr_plan_tree *tree, const char *path, uint32_t path_len, struct hr_name *ret);
+/* It is not what is known of it: asked for anew. */
+void hr_name_doubt(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
+/* It is not there (any more). */
+void hr_name_gone(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
+/* The directories that lead to an object which is there: all that list=none knows of directories. */
+void hr_name_parents(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
 struct hr_overlay *hr_overlay_find(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
 struct hr_overlay *hr_overlay_put(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
 void hr_overlay_clear(struct hr_plan_tree *tree);
@@ -289,7 +377,7 @@ struct hr_want *hr_want_find(struct hr_plan_tree *tree, const char *path, uint32
 struct hr_want *hr_want_add_range(struct hr_plan_tree *tree, const struct hr_cached *face,
                                   enum hr_want_kind kind, enum hr_reason reason, uint64_t first,
                                   uint64_t bytes);
-/* The wants of a cell, linked by cell_next. */
+/* The wants of a cell, linked by cell_next; offset UINT64_MAX: the one of the whole object. */
 struct hr_want *hr_want_cell(struct hr_plan_tree *tree, uint64_t face_id, uint64_t offset);
 /* To the end of a more urgent queue; less urgent changes nothing. */
 void hr_want_promote(struct hr_want *want, enum hr_reason reason);
@@ -299,6 +387,8 @@ void hr_want_end(struct hr_want *want);  /* out of every list, freed */
 void hr_plan_pump(struct hr_plan *plan); /* starts what may start */
 
 /* fetching.c */
+/* How a request by the tree's credentials ended: a store that refuses everything is left alone. */
+void hr_tree_judge(struct hr_plan_tree *tree, int error);
 /* Asks for the next part of a want. 0; -EAGAIN: the cache has no room until others have arrived, the want
  * stays in its queue; other -errno: it has failed, or will when its calls are back. */
 int hr_fetch_next(struct hr_want *want);
@@ -322,9 +412,18 @@ void hr_outcome_no_room(struct hr_want *want, int error);
 /* The first range of an unlisted object came, which is large: takes the body. */
 void hr_outcome_first(struct hr_want *want, struct hr_buf *body);
 
+/* opened.c: orders of what is opened without having been announced. */
+void hr_opened_note(struct hr_plan_tree *tree, uint32_t entry);
+void hr_opened_free(struct hr_plan_tree *tree);
+
 /* lookahead.c */
+/* Do announcements say what is opened there? */
+bool hr_lookahead_guides(const struct hr_plan_tree *tree);
 /* An entry was opened, by nobody knows which job. */
 void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry);
+/* Asks for what was announced, as far as there is room. */
+void hr_lookahead_advance(struct hr_plan *plan);
+void hr_lookahead_stats(const struct hr_plan *plan, struct hr_plan_stats *stats); /* of now */
 void hr_lookahead_free(struct hr_plan *plan);
 
 /* proof.c */
@@ -337,8 +436,12 @@ int hr_proof_same(const struct hr_want *want, const struct hr_call *call); /* a 
 void hr_proof_md5_off(struct hr_plan_tree *tree); /* of its bucket, with one warning */
 
 /* sweep.c */
-/* A loader will open this entry: brings it, or keeps it. */
-void hr_sweep_announced(struct hr_plan_tree *tree, uint32_t entry);
+/* Is it in the cache? Then it stays there until it is used. */
+bool hr_sweep_keep(struct hr_plan_tree *tree, uint32_t entry);
+/* A program waits for an entry that was announced. */
+void hr_sweep_late(struct hr_plan_tree *tree, uint32_t entry);
+/* Nobody comes for it after all: it is as any other, its request is not sent if it was not yet. */
+void hr_sweep_abandon(struct hr_plan_tree *tree, uint32_t entry);
 /* It is needed soon, for a reason that looks ahead: keeps it or brings it. False: the bounds leave no room.
  */
 bool hr_sweep_ahead(struct hr_plan_tree *tree, uint32_t entry, enum hr_reason reason);

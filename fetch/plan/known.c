@@ -1,5 +1,6 @@
 #include "fetch/plan/known.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,6 +15,7 @@
 #define QUEUE_MAX 4096    /* wants that wait: the rest of an epoch leaves room for what is announced */
 #define FIRST_NUMBERS 256 /* batches that tell one epoch from the next */
 #define MISSES_MAX 3 /* searches for nothing, before a loader is taken for one whose sampler is another */
+#define SEED_BITS 32
 #define ADVANCE_MAX 16384 /* entries looked at in one go: the loop must not stall */
 
 enum epoch_state { EPOCH_NEW, EPOCH_ASKED, EPOCH_KNOWN, EPOCH_OTHER };
@@ -39,7 +41,8 @@ struct epoch {
     uint64_t numbers[FIRST_NUMBERS / 64]; /* which of the first came */
     struct hr_order order;
     uint32_t *permutation;
-    uint32_t next; /* position that was not asked for */
+    uint32_t next;   /* position that was not asked for */
+    uint64_t agreed; /* indices that were what the known order has */
 };
 
 struct hr_knowns {
@@ -48,6 +51,7 @@ struct hr_knowns {
     uint64_t last_id;
     struct hr_order recent[HR_ORDER_RECENT_MAX]; /* the newest first */
     unsigned recent_count;
+    uint64_t shown; /* id of the epoch that became known last */
 };
 
 static bool is_current(const struct epoch *epoch)
@@ -83,30 +87,14 @@ void hr_known_free(struct hr_plan *plan)
 
 /* ---- asking ---- */
 
-/* Behind the last entry below a directory. */
-static uint32_t end_of(const struct hr_index *index, uint32_t number)
-{
-    for (;;) {
-        const struct hr_dir *dir = &index->dirs[number];
-        uint32_t child = dir->first + dir->count;
-        while (child > dir->first && (index->entries[child - 1].kind != HR_KIND_DIR ||
-                                      index->dirs[index->entries[child - 1].size].count == 0)) {
-            child--;
-        }
-        if (child == dir->first) {
-            return dir->first + dir->count;
-        }
-        number = (uint32_t)index->entries[child - 1].size;
-    }
-}
-
 /* The data set begins at its base and ends with a directory that holds it. */
 static void list_sizes(const struct epoch *epoch, struct hr_order_ask *ask)
 {
     const struct hr_index *index = &epoch->tree->index;
-    uint32_t dir = index->entries[hr_ranks_entry(epoch->tree->ranks, epoch->base)].parent;
+    uint32_t dir = hr_index_parent(index, hr_ranks_entry(epoch->tree->ranks, epoch->base));
     while (ask->size_count < HR_ORDER_SIZES_MAX) {
-        uint64_t n = hr_ranks_of(epoch->tree->ranks, end_of(index, dir)) - epoch->base;
+        uint64_t n =
+            hr_ranks_of(epoch->tree->ranks, hr_index_end(index, index->dirs[dir].entry)) - epoch->base;
         bool known = ask->size_count > 0 && ask->sizes[ask->size_count - 1] == n;
         if (n > epoch->highest && !known && n < HR_TORCH_SMALL_MAX &&
             n * sizeof(uint32_t) <= ORDERS_BYTES_MAX) {
@@ -115,7 +103,7 @@ static void list_sizes(const struct epoch *epoch, struct hr_order_ask *ask)
         if (dir == 0) {
             break;
         }
-        dir = index->dirs[dir].parent;
+        dir = index->dirs[dir].parent < dir ? index->dirs[dir].parent : 0;
     }
 }
 
@@ -192,7 +180,7 @@ static bool bring(struct hr_plan *plan, const struct epoch *epoch, uint32_t inde
     if (HR_STATE_KIND(word) != HR_STATE_ABSENT || size > plan->options.small_max_bytes) {
         return true;
     }
-    hr_sweep_announced(tree, entry);
+    (void)hr_sweep_ahead(tree, entry, HR_REASON_LOOKAHEAD);
     if (tree->swept_bytes != before) {
         plan->stats.known_ahead++;
         return true;
@@ -257,6 +245,21 @@ static void keep_memory_bounded(struct hr_plan *plan, const struct epoch *newest
     }
 }
 
+void hr_known_stats(const struct hr_plan *plan, struct hr_plan_stats *stats)
+{
+    const struct hr_knowns *knowns = plan->knowns;
+    stats->known_generator = stats->known_generator ? stats->known_generator : "";
+    for (unsigned i = 0; knowns && i < EPOCHS_MAX; i++) {
+        const struct epoch *epoch = &knowns->epochs[i];
+        stats->known_now += epoch->state == EPOCH_KNOWN;
+        if (epoch->state == EPOCH_KNOWN && epoch->id == knowns->shown) {
+            double bits = (double)epoch->agreed * log2(epoch->order.n);
+            stats->known_indices = epoch->agreed;
+            stats->known_confidence = bits > SEED_BITS ? 1 - exp2(SEED_BITS - bits) : 0;
+        }
+    }
+}
+
 static void on_result(struct hr_plan *plan, struct hr_order_result *result)
 {
     struct hr_knowns *knowns = plan->knowns;
@@ -278,15 +281,20 @@ static void on_result(struct hr_plan *plan, struct hr_order_result *result)
     epoch->order = result->order;
     epoch->permutation = result->permutation;
     epoch->next = (epoch->last_number + 1) * epoch->batch_size;
+    epoch->agreed = epoch->note_count;
+    knowns->shown = epoch->id;
     remember(knowns, &epoch->order);
     keep_memory_bounded(plan, epoch);
     plan->stats.known_orders++;
     plan->stats.known_seed = epoch->order.seed;
+    plan->stats.known_objects = epoch->order.n;
+    plan->stats.known_generator = "torch";
     hr_log(HR_LOG_INFO,
-           "known order: process %u shuffles %u objects with seed %u after %llu outputs, rank %u of %u (%llu "
-           "tried)",
-           epoch->loader, epoch->order.n, epoch->order.seed, (unsigned long long)epoch->order.skip,
-           epoch->order.rank, epoch->order.replicas, (unsigned long long)result->tried);
+           "known order: process %u shuffles %u objects by %s with seed %u after %llu outputs, rank %u of %u "
+           "(%llu tried)",
+           epoch->loader, epoch->order.n, plan->stats.known_generator, epoch->order.seed,
+           (unsigned long long)epoch->order.skip, epoch->order.rank, epoch->order.replicas,
+           (unsigned long long)result->tried);
     advance(plan, epoch);
 }
 
@@ -401,6 +409,7 @@ void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch)
     if (epoch->state == EPOCH_KNOWN) {
         uint32_t announced = (batch->number + 1) * epoch->batch_size;
         epoch->next = announced > epoch->next ? announced : epoch->next;
+        epoch->agreed += batch->count;
     } else if (epoch->state == EPOCH_NEW) {
         take_notes(epoch, batch);
         if (epoch->note_count >= SEEN_LEAST) {

@@ -22,6 +22,8 @@ struct hr_known_batch {
 void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch);
 /* There may be room for more. */
 void hr_known_advance(struct hr_plan *plan);
+struct hr_plan_stats;
+void hr_known_stats(const struct hr_plan *plan, struct hr_plan_stats *stats); /* known_* of now */
 void hr_known_free(struct hr_plan *plan);
 
 #endif

@@ -16,6 +16,8 @@
 
 #include "config/settings.h"
 #include "fetch/base/clock.h"
+#include "fetch/plan/adopting.h"
+#include "fetch/plan/dirs.h"
 #include "fetch/plan/ranks.h"
 #include "fetch/plan/replay.h"
 
@@ -25,6 +27,9 @@
 
 bool hr_listing_stale(const struct hr_plan_tree *tree)
 {
+    if (tree->list_file) {
+        return hr_adopting_stale(tree);
+    }
     if (tree->settings.revalidate_s == HR_SECONDS_FOREVER ||
         tree->settings.revalidate_s == HR_SECONDS_START) {
         return false;
@@ -36,6 +41,36 @@ bool hr_listing_stale(const struct hr_plan_tree *tree)
 static void adopt_cached(void *owner, const struct hr_cached *cached)
 {
     hr_tree_resident(owner, cached);
+}
+
+/* What a file of names gave without size and time. Nobody has the states yet: no waking. */
+static void doubt_unknown(struct hr_plan_tree *tree)
+{
+    const struct hr_names *names = tree->index.names;
+    uint32_t left = (uint32_t)names->unknown_count;
+    atomic_store_explicit(&tree->states->by_name, left, memory_order_relaxed);
+    for (uint32_t i = 0; i < names->entry_count && left > 0; i++) {
+        if (tree->index.entries[i].etag_kind == HR_ETAG_UNKNOWN) {
+            atomic_store_explicit(&tree->states->states[i].word,
+                                  HR_STATE_NEXT(0, HR_STATE_FAILED, HR_STATE_BY_NAME_ERRNO),
+                                  memory_order_relaxed);
+            left--;
+        }
+    }
+}
+
+void hr_listing_retire(struct hr_plan_tree *tree)
+{
+    hr_tree_recheck_end(tree);
+    atomic_store_explicit(&tree->states->retired, 1, memory_order_release);
+    hr_states_unmap(tree->states, tree->uses);
+    hr_index_unmap(&tree->index);
+    free(tree->marks);
+    hr_ranks_free(tree->ranks);
+    tree->states = NULL;
+    tree->uses = NULL;
+    tree->marks = NULL;
+    tree->ranks = NULL;
 }
 
 /* Makes `index` (taken over) the tree's generation: states filled from the cache, then the word that
@@ -58,12 +93,7 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
     if (tree->index.names) {
         hr_tree_drain_uses(tree);
         hr_replay_relist(tree, index);
-        atomic_store_explicit(&tree->states->retired, 1, memory_order_release);
-        hr_states_unmap(tree->states, tree->uses);
-        hr_index_unmap(&tree->index);
-        free(tree->marks);
-        hr_ranks_free(tree->ranks);
-        tree->ranks = NULL;
+        hr_listing_retire(tree);
     }
     tree->index = *index;
     tree->states = states;
@@ -75,12 +105,22 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
     tree->swept_bytes = tree->swept_used_bytes; /* the new marks know of none */
     tree->sweep_done = false;
     tree->listed_ms = hr_clock_ms();
+    doubt_unknown(tree);
     hr_cache_each(plan->cache, &tree->source, adopt_cached, tree);
     atomic_store_explicit(&tree->shared->gen, gen, memory_order_release);
     syscall(SYS_futex, &tree->shared->gen, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    hr_index_sweep(plan->index_dir, tree->id, gen, plan->options.boot);
     hr_overlay_clear(tree);
+    hr_dirs_listed(tree);
     return 0;
+}
+
+int hr_listing_publish(struct hr_plan_tree *tree, struct hr_index *index)
+{
+    int error = publish(tree, index);
+    if (error == 0) {
+        hr_index_sweep(tree->plan->index_dir, tree->id, tree->index.names->gen, tree->plan->options.boot);
+    }
+    return error;
 }
 
 int hr_listing_adopt(struct hr_plan_tree *tree)
@@ -91,17 +131,22 @@ int hr_listing_adopt(struct hr_plan_tree *tree)
         return error;
     }
     tree->next_gen = index.names->gen + 1;
-    struct hr_plan_tree probe = {.index = index, .settings = tree->settings};
-    if (tree->settings.revalidate_s == HR_SECONDS_START || hr_listing_stale(&probe)) {
+    struct hr_plan_tree probe = {.index = index, .settings = tree->settings, .list_file = tree->list_file};
+    bool each_start = tree->settings.revalidate_s == HR_SECONDS_START && !tree->list_file;
+    if (each_start || hr_listing_stale(&probe)) {
         hr_index_unmap(&index);
         return -ESTALE;
     }
     hr_log(HR_LOG_INFO, "index adopted bucket=%s prefix=%s objects=%llu", hr_store_bucket(tree->store),
            tree->shared->prefix, (unsigned long long)index.names->file_count);
-    return publish(tree, &index);
+    error = publish(tree, &index);
+    if (error == 0) {
+        hr_tree_recheck(tree); /* and sweeps: to remove large files takes longer than to map one */
+    }
+    return error;
 }
 
-static void report_hidden(struct hr_plan_tree *tree, struct hr_index_builder *builder)
+void hr_listing_report_hidden(struct hr_plan_tree *tree, struct hr_index_builder *builder)
 {
     static const char *const why[HR_HIDDEN_COUNT] = {
         [HR_HIDDEN_EMPTY_PART] = "has an empty part",
@@ -120,15 +165,51 @@ static void report_hidden(struct hr_plan_tree *tree, struct hr_index_builder *bu
     }
 }
 
-static void listing_failed(struct hr_plan_tree *tree, int error, const char *message)
+/* For who waits for its end without a slot or a ticket. */
+static void note_end(struct hr_plan_tree *tree, int error, const char *message)
+{
+    tree->list_end.count++;
+    tree->list_end.error = error;
+    snprintf(tree->list_end.message, sizeof tree->list_end.message, "%s", message);
+    if (tree->list_again && !tree->plan->ending) {
+        tree->list_again = false;
+        tree->list_error_until_ms = 0;
+        hr_listing_want(tree, NULL);
+    }
+}
+
+void hr_listing_failed(struct hr_plan_tree *tree, int error, bool denied, const char *message)
 {
     struct hr_answer answer = {.error = error};
     tree->list_error = error;
     tree->list_error_until_ms = hr_clock_ms() + (error == -EACCES ? HR_DENIED_AGAIN_MS : HR_LIST_AGAIN_MS);
-    if (error != -ECANCELED) {
+    if (denied) {
+        hr_tree_list_refused(tree, message);
+    } else if (error != -ECANCELED) {
         hr_tree_say(tree, error, message);
     }
     hr_waiters_answer(&tree->list_waiters, &answer);
+    hr_dirs_unlisted(tree, error);
+    note_end(tree, error, message);
+}
+
+void hr_listing_ended(struct hr_plan_tree *tree)
+{
+    hr_log(HR_LOG_INFO, "listed bucket=%s prefix=%s objects=%llu hidden=%llu", hr_store_bucket(tree->store),
+           tree->shared->prefix, (unsigned long long)tree->index.names->file_count,
+           (unsigned long long)tree->index.names->hidden_count);
+    tree->denied = 0;
+    tree->list_error_until_ms = 0;
+    struct hr_answer answer = {.kind = HR_KIND_DIR};
+    hr_waiters_answer(&tree->list_waiters, &answer);
+    note_end(tree, 0, "");
+    hr_plan_pump(tree->plan);
+}
+
+static void listing_goes_on(void *owner, struct hr_lister *lister)
+{
+    (void)lister;
+    hr_dirs_more(owner);
 }
 
 /* How it was listed: what tells a slow listing from a slow store. */
@@ -155,13 +236,13 @@ static void listing_done(void *owner, struct hr_lister *lister, int error, const
     report_listing(tree, lister);
     if (error == 0) {
         struct hr_index_builder *builder = hr_lister_take(lister);
-        report_hidden(tree, builder);
+        hr_listing_report_hidden(tree, builder);
         error = hr_builder_publish(builder, tree->plan->index_dir, tree->id, tree->next_gen,
                                    hr_lister_began_ns(lister), &index);
         hr_builder_free(builder);
         if (error == 0) {
             tree->next_gen++;
-            error = publish(tree, &index);
+            error = hr_listing_publish(tree, &index);
         }
         if (error < 0) {
             snprintf(text, sizeof text, "cannot write the index under %.200s: %s", tree->plan->index_dir,
@@ -169,24 +250,42 @@ static void listing_done(void *owner, struct hr_lister *lister, int error, const
             message = text;
         }
     }
+    bool denied = hr_lister_denied(lister);
     hr_lister_free(lister);
     if (error < 0) {
-        listing_failed(tree, error, message);
-        return;
+        hr_listing_failed(tree, error, denied, message);
+    } else {
+        tree->listed = true;
+        hr_listing_ended(tree);
     }
-    hr_log(HR_LOG_INFO, "listed bucket=%s prefix=%s objects=%llu hidden=%llu", hr_store_bucket(tree->store),
-           tree->shared->prefix, (unsigned long long)tree->index.names->file_count,
-           (unsigned long long)tree->index.names->hidden_count);
-    tree->denied = 0;
-    tree->list_refusals = 0;
-    tree->list_error_until_ms = 0;
-    struct hr_answer answer = {.kind = HR_KIND_DIR};
-    hr_waiters_answer(&tree->list_waiters, &answer);
-    hr_plan_pump(tree->plan);
+}
+
+int64_t hr_tree_until_ms(const struct hr_plan_tree *tree, int64_t told_ms)
+{
+    int64_t keep_s = tree->settings.revalidate_s;
+    return keep_s < 0 || keep_s > INT32_MAX ? INT64_MAX : told_ms + keep_s * 1000;
+}
+
+/* Only who waits for it has all listed where directories are read one by one. */
+static bool may_list(struct hr_plan_tree *tree, const struct hr_asker *asker)
+{
+    enum hr_list_mode mode = hr_tree_list_mode(tree);
+    if (mode == HR_LIST_NONE && asker) {
+        hr_tree_say_unlisted(tree);
+    }
+    return mode == HR_LIST_DIRS ? asker != NULL : mode != HR_LIST_NONE;
 }
 
 void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker)
 {
+    if (tree->list_file) {
+        hr_adopting_want(tree, asker);
+        return;
+    }
+    if (!tree->lister && !may_list(tree, asker)) {
+        hr_answer_error(asker, -EACCES);
+        return;
+    }
     if (!tree->lister) {
         if (hr_clock_ms() < tree->list_error_until_ms) {
             hr_answer_error(asker, tree->list_error);
@@ -196,10 +295,15 @@ void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker)
             .store = tree->store,
             .prefix = tree->shared->prefix,
             .prefix_len = tree->shared->prefix_len,
+            .filter = tree->filter,
+            .scratch_dir = tree->plan->index_dir,
             .lanes = tree->plan->options.list_lanes,
             .done = listing_done,
+            .more = listing_goes_on,
             .owner = tree,
         };
+        tree->list_long = false;
+        tree->list_beside = 0;
         int error = hr_lister_start(&options, &tree->lister);
         if (error < 0) {
             hr_answer_error(asker, error);
@@ -211,9 +315,24 @@ void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker)
     }
 }
 
+uint64_t hr_listing_again(struct hr_plan_tree *tree)
+{
+    bool running = tree->lister || (tree->list_file && tree->adopting);
+    uint64_t ends = tree->list_end.count + 1 + running; /* what runs began before now */
+    tree->list_again = running;
+    tree->list_error_until_ms = 0;
+    if (!running) {
+        struct hr_asker nobody = hr_asker_nobody();
+        hr_listing_want(tree, &nobody);
+    }
+    return ends;
+}
+
 void hr_listing_by_names(struct hr_plan_tree *tree)
 {
-    if (tree->distinct_names >= HR_LIST_AFTER_NAMES && !tree->index.names && !tree->plan->ending) {
+    enum hr_list_mode mode = hr_tree_list_mode(tree);
+    if (tree->distinct_names >= HR_LIST_AFTER_NAMES && !tree->index.names && !tree->plan->ending &&
+        (mode == HR_LIST_AUTO || mode == HR_LIST_ALL)) {
         hr_listing_want(tree, NULL);
     }
 }

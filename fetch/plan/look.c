@@ -2,7 +2,10 @@
  *
  * LIST prefix=name, two keys: the name itself comes first if it is an object; "name/..." shows a directory,
  * which wins over an object of the same name. Only when both keys sort between the two ("name-1", "name.txt")
- * is a second LIST of "name/" needed. */
+ * is a second LIST of "name/" needed.
+ *
+ * Where there may be no LIST (list=none, or the store refuses it): one HEAD a name. A HEAD that is refused
+ * says not why; one byte by GET does. */
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
@@ -13,16 +16,19 @@
 
 #include "config/settings.h"
 #include "fetch/base/clock.h"
+#include "fetch/plan/dirs.h"
 
 #define HR_NEGATIVE_MS 2000  /* a name that is not there: short, because it may be put there any moment */
 #define HR_OVERLAY_MAX 65536 /* names remembered; then all are forgotten */
-#define HR_REFUSED_AFTER 3   /* LISTs refused in a row before names are not looked at any more */
-#define HR_REFUSED_MS 30000  /* then for so long: credentials do not heal in seconds */
+
+/* Requests for one name: LIST of two keys, LIST below it; HEAD, one byte. */
+enum look_by { LOOK_BY_FIRST, LOOK_BY_BELOW, LOOK_BY_HEAD, LOOK_BY_BYTE };
 
 struct hr_look {
     struct hr_look *prev, *next;
     struct hr_plan_tree *tree;
     struct hr_call *call;
+    enum look_by by; /* what the call asks */
     struct hr_waiter *waiters;
     bool is_file; /* the first LIST showed the object; a directory may still win */
     struct hr_answer file;
@@ -51,7 +57,6 @@ void hr_overlay_clear(struct hr_plan_tree *tree)
 struct hr_overlay *hr_overlay_put(struct hr_plan_tree *tree, const char *path, uint32_t path_len)
 {
     struct hr_overlay *overlay = hr_overlay_find(tree, path, path_len);
-    int64_t keep_s = tree->settings.revalidate_s;
     if (!overlay) {
         if (HASH_COUNT(tree->overlay) >= HR_OVERLAY_MAX) {
             hr_overlay_clear(tree);
@@ -69,8 +74,63 @@ struct hr_overlay *hr_overlay_put(struct hr_plan_tree *tree, const char *path, u
         }
         tree->distinct_names++;
     }
-    overlay->until_ms = keep_s < 0 || keep_s > INT32_MAX ? INT64_MAX : hr_clock_ms() + keep_s * 1000;
+    overlay->told_ms = hr_clock_ms();
+    overlay->until_ms = hr_tree_until_ms(tree, overlay->told_ms);
     return overlay;
+}
+
+bool hr_name_known(struct hr_plan_tree *tree, const char *path, uint32_t path_len, struct hr_name *ret)
+{
+    const struct hr_overlay *overlay = hr_overlay_find(tree, path, path_len);
+    int64_t told_ms;
+    bool in_dir = hr_dirs_find(tree, path, path_len, ret, &told_ms);
+    if (!overlay || overlay->until_ms <= hr_clock_ms() || (in_dir && told_ms > overlay->told_ms)) {
+        return in_dir;
+    }
+    if (overlay->error == 0 && overlay->kind == HR_KIND_NONE) {
+        return false;
+    }
+    *ret = (struct hr_name){
+        .error = overlay->error, .kind = overlay->kind, .size = overlay->size, .mtime_ns = overlay->mtime_ns};
+    snprintf(ret->etag, sizeof ret->etag, "%s", overlay->etag);
+    return true;
+}
+
+void hr_name_doubt(struct hr_plan_tree *tree, const char *path, uint32_t path_len)
+{
+    struct hr_overlay *overlay = hr_overlay_put(tree, path, path_len);
+    if (overlay) {
+        overlay->error = 0;
+        overlay->kind = HR_KIND_NONE;
+        overlay->etag[0] = '\0';
+    }
+}
+
+void hr_name_gone(struct hr_plan_tree *tree, const char *path, uint32_t path_len)
+{
+    struct hr_overlay *overlay = hr_overlay_put(tree, path, path_len);
+    if (overlay) {
+        overlay->error = -ENOENT;
+        overlay->file_id = 0;
+        overlay->until_ms = overlay->told_ms + HR_NEGATIVE_MS;
+    }
+}
+
+void hr_name_parents(struct hr_plan_tree *tree, const char *path, uint32_t path_len)
+{
+    const char *slash = memrchr(path, '/', path_len);
+    while (slash) {
+        uint32_t len = (uint32_t)(slash - path);
+        struct hr_overlay *overlay = hr_overlay_put(tree, path, len);
+        if (overlay) {
+            overlay->error = 0;
+            overlay->kind = HR_KIND_DIR;
+            overlay->size = 0;
+            overlay->mtime_ns = tree->shared->start_ns;
+            overlay->etag[0] = '\0';
+        }
+        slash = memrchr(path, '/', len);
+    }
 }
 
 static void remember(struct hr_look *look, const struct hr_answer *answer)
@@ -94,13 +154,8 @@ static void finish(struct hr_look *look, const struct hr_answer *answer, const c
     struct hr_plan_tree *tree = look->tree;
     if (answer->error == 0 || answer->error == -ENOENT) {
         remember(look, answer);
-        tree->list_refusals = 0;
     } else if (answer->error != -ECANCELED) {
         hr_tree_say(tree, answer->error, message);
-    }
-    if (answer->error == -EACCES && ++tree->list_refusals >= HR_REFUSED_AFTER) {
-        tree->list_error = -EACCES;
-        tree->list_error_until_ms = hr_clock_ms() + HR_REFUSED_MS;
     }
     DL_DELETE(tree->looks, look);
     hr_waiters_answer(&look->waiters, answer);
@@ -108,7 +163,15 @@ static void finish(struct hr_look *look, const struct hr_answer *answer, const c
     hr_listing_by_names(tree);
 }
 
-static int send_list(struct hr_look *look, bool below);
+static int send(struct hr_look *look, enum look_by by);
+
+/* The next request. *error is untouched when it was sent. */
+static bool go_on(struct hr_look *look, enum look_by by, int *error)
+{
+    int sent = send(look, by);
+    *error = sent < 0 ? sent : *error;
+    return sent == 0;
+}
 
 /* What two keys say: 1 decided (answer filled), 0 "name/" must be asked for. */
 static int judge(struct hr_look *look, const struct hr_call *call, uint32_t prefix_len,
@@ -137,64 +200,105 @@ static int judge(struct hr_look *look, const struct hr_call *call, uint32_t pref
     return 1;
 }
 
-static void first_done(struct hr_call *call)
+/* A LIST came back. True: another request has gone out. */
+static bool listed(struct hr_look *look, enum look_by by, const struct hr_call *call,
+                   struct hr_answer *answer)
+{
+    if (call->error == 0) {
+        look->tree->listed = true;
+    } else if (call->denied) {
+        hr_tree_list_refused(look->tree, call->message);
+        return go_on(look, LOOK_BY_HEAD, &answer->error);
+    } else {
+        return false;
+    }
+    if (by == LOOK_BY_FIRST) {
+        return judge(look, call, look->tree->shared->prefix_len, answer) == 0 &&
+               go_on(look, LOOK_BY_BELOW, &answer->error);
+    }
+    if (call->listed_count > 0) {
+        *answer = (struct hr_answer){.kind = HR_KIND_DIR, .mtime_ns = call->listed[0].mtime_ns};
+    } else {
+        *answer = look->is_file ? look->file : (struct hr_answer){.error = -ENOENT};
+    }
+    return false;
+}
+
+/* A HEAD or one byte came back. True: another request has gone out. */
+static bool asked_alone(struct hr_look *look, enum look_by by, const struct hr_call *call,
+                        struct hr_answer *answer)
+{
+    bool empty = by == LOOK_BY_BYTE && call->error == -EMSGSIZE && call->object_bytes == 0;
+    if (by == LOOK_BY_HEAD && call->error == -EACCES) {
+        return go_on(look, LOOK_BY_BYTE, &answer->error);
+    }
+    if (call->error == 0 || empty) {
+        *answer =
+            (struct hr_answer){.kind = HR_KIND_FILE, .size = call->object_bytes, .mtime_ns = call->mtime_ns};
+        snprintf(look->etag, sizeof look->etag, "%s", empty ? "" : call->etag);
+        hr_name_parents(look->tree, look->path, look->path_len);
+    } else if (call->denied && look->tree->welcome) {
+        answer->error = -ENOENT; /* outcome.c, missing_by_refusal */
+    }
+    if (!call->refused_alone && call->error != -ECANCELED) {
+        hr_tree_judge(look->tree, answer->error);
+    }
+    return false;
+}
+
+static void look_done(struct hr_call *call)
 {
     struct hr_look *look = call->owner;
+    enum look_by by = look->by;
     struct hr_answer answer = {.error = call->error};
-    char message[sizeof call->message];
-    snprintf(message, sizeof message, "%s", call->message);
+    char message[sizeof call->message + 80];
     look->call = NULL;
-    int decided = call->error < 0 ? 1 : judge(look, call, look->tree->shared->prefix_len, &answer);
+    bool goes_on = by == LOOK_BY_FIRST || by == LOOK_BY_BELOW ? listed(look, by, call, &answer)
+                                                              : asked_alone(look, by, call, &answer);
+    snprintf(message, sizeof message, "%s%s", call->message,
+             call->denied && by == LOOK_BY_BYTE ? " (it may be missing: who may not list is told so, too)"
+                                                : "");
     hr_call_free(call);
-    if (!decided) {
-        answer.error = send_list(look, true);
-        decided = answer.error < 0;
-    }
-    if (decided) {
+    if (!goes_on) {
         finish(look, &answer, message);
     }
 }
 
-static void below_done(struct hr_call *call)
+static struct hr_call *make_call(const struct hr_look *look, enum look_by by)
 {
-    struct hr_look *look = call->owner;
-    struct hr_answer answer = {.error = call->error};
-    char message[sizeof call->message];
-    snprintf(message, sizeof message, "%s", call->message);
-    look->call = NULL;
-    if (call->error == 0 && call->listed_count > 0) {
-        answer = (struct hr_answer){.kind = HR_KIND_DIR, .mtime_ns = call->listed[0].mtime_ns};
-    } else if (call->error == 0) {
-        answer = look->is_file ? look->file : (struct hr_answer){.error = -ENOENT};
-    }
-    hr_call_free(call);
-    finish(look, &answer, message);
-}
-
-static int send_list(struct hr_look *look, bool below)
-{
-    const struct hr_tree *shared = look->tree->shared;
     char key[2 * HR_KEY_MAX + 2];
-    uint32_t len = shared->prefix_len;
-    memcpy(key, shared->prefix, len);
-    memcpy(key + len, look->path, look->path_len);
-    len += look->path_len;
-    if (below) {
+    uint32_t len = hr_tree_key(look->tree, look->path, look->path_len, key);
+    if (by == LOOK_BY_BELOW) {
         key[len++] = '/';
     }
-    look->call = hr_call_new(HR_CALL_LIST, look->tree->store, key, len);
-    if (!look->call) {
+    enum hr_call_kind kind = by == LOOK_BY_HEAD   ? HR_CALL_HEAD
+                             : by == LOOK_BY_BYTE ? HR_CALL_GET
+                                                  : HR_CALL_LIST;
+    struct hr_call *call = hr_call_new(kind, look->tree->store, key, len);
+    if (call && by == LOOK_BY_BYTE) {
+        call->range_bytes = 1;
+    } else if (call && kind == HR_CALL_LIST) {
+        call->max_keys = by == LOOK_BY_BELOW ? 1 : 2;
+    }
+    return call;
+}
+
+static int send(struct hr_look *look, enum look_by by)
+{
+    struct hr_call *call = make_call(look, by);
+    if (!call) {
         return -ENOMEM;
     }
-    look->call->max_keys = below ? 1 : 2;
-    look->call->done = below ? below_done : first_done;
-    look->call->owner = look;
-    int error = hr_call_start(look->call);
+    call->done = look_done;
+    call->owner = look;
+    int error = hr_call_start(call);
     if (error < 0) {
-        hr_call_free(look->call);
-        look->call = NULL;
+        hr_call_free(call);
+        return error;
     }
-    return error;
+    look->call = call;
+    look->by = by;
+    return 0;
 }
 
 static bool answer_known(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
@@ -202,7 +306,7 @@ static bool answer_known(struct hr_plan_tree *tree, const char *path, uint32_t p
 {
     struct hr_answer answer = {0};
     uint32_t entry;
-    if (tree->index.names) {
+    if (!hr_tree_unlisted(tree, path, path_len)) {
         answer.error = hr_index_lookup(&tree->index, path, path_len, &entry);
         if (answer.error == 0) {
             const struct hr_entry *found = &tree->index.entries[entry];
@@ -211,14 +315,12 @@ static bool answer_known(struct hr_plan_tree *tree, const char *path, uint32_t p
             answer.mtime_ns = found->mtime_ns;
         }
     } else {
-        struct hr_overlay *overlay = hr_overlay_find(tree, path, path_len);
-        if (!overlay || overlay->until_ms <= hr_clock_ms()) {
+        struct hr_name name;
+        if (!hr_name_known(tree, path, path_len, &name)) {
             return false;
         }
-        answer.error = overlay->error;
-        answer.kind = overlay->kind;
-        answer.size = overlay->size;
-        answer.mtime_ns = overlay->mtime_ns;
+        answer = (struct hr_answer){
+            .error = name.error, .kind = name.kind, .size = name.size, .mtime_ns = name.mtime_ns};
     }
     asker->fn(asker->owner, asker->ticket, &answer);
     return true;
@@ -229,7 +331,8 @@ void hr_look_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
     if (answer_known(tree, path, path_len, asker)) {
         return;
     }
-    if (tree->list_error == -EACCES && hr_clock_ms() < tree->list_error_until_ms) {
+    bool alone = hr_tree_list_mode(tree) == HR_LIST_NONE;
+    if (!alone && tree->list_error == -EACCES && hr_clock_ms() < tree->list_error_until_ms) {
         hr_answer_error(asker, -EACCES); /* a LIST of one name is refused like that of all */
         return;
     }
@@ -249,7 +352,7 @@ void hr_look_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
     look->tree = tree;
     look->path_len = path_len;
     memcpy(look->path, path, path_len);
-    int error = send_list(look, false);
+    int error = send(look, alone ? LOOK_BY_HEAD : LOOK_BY_FIRST);
     if (error < 0) {
         free(look);
         hr_answer_error(asker, error);

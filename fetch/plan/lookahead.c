@@ -21,10 +21,22 @@
 #define HR_BASES_MAX 8             /* datasets of one job in one tree each: train, val, ... */
 #define HR_VOTES_MAX 64            /* bases under consideration */
 #define HR_VOTES_NEEDED 3
-#define HR_FIRST_FILES 4   /* of a batch: a worker may have found the very first ones in the cache */
-#define HR_RECENT_OPENS 32 /* tried again when a base becomes known */
-#define HR_MISSES_MAX 32   /* opens that nobody announced, before the guess is doubted */
-#define HR_QUEUE_MAX 16384 /* announced objects that wait for their request */
+#define HR_FIRST_FILES 4         /* of a batch: a worker may have found the very first ones in the cache */
+#define HR_RECENT_OPENS 32       /* tried again when a base becomes known */
+#define HR_MISSES_MAX 32         /* opens that nobody announced, before the guess is doubted */
+#define HR_QUEUE_MAX 16384       /* announced objects that wait for their request */
+#define HR_STREAM_BATCHES_MAX 16 /* that one worker has before it; loaders prefetch 2 */
+#define HR_HEADS_MAX 64          /* workers that are served by turns */
+/* Opens after which a batch is given up: all that was announced may come first. */
+#define HR_ABANDON_OPENS 1024
+#define HR_ABANDON_FACTOR 4
+
+struct base {
+    struct hr_plan_tree *tree;
+    uint32_t gen;
+    int64_t value;
+    unsigned votes;
+};
 
 struct batch {
     struct batch *prev, *next;
@@ -33,15 +45,11 @@ struct batch {
     uint32_t count;
     uint32_t parts_missing;
     uint32_t highest;
-    bool issued;
+    bool issued;       /* it is known what its indices stand for... */
+    struct base base;  /* ...by this */
+    uint32_t asked;    /* so many of them had their turn */
+    uint64_t noted_at; /* base.tree->noted */
     uint32_t indices[];
-};
-
-struct base {
-    struct hr_plan_tree *tree;
-    uint32_t gen;
-    int64_t value;
-    unsigned votes;
 };
 
 struct stream {
@@ -81,8 +89,30 @@ static struct hr_guide *guide_of(struct hr_plan *plan, uint32_t context, bool ma
     return guide;
 }
 
-static void drop_batch(struct hr_guide *guide, struct batch *batch)
+static bool is_current(const struct base *base)
 {
+    return base->tree && base->tree->index.names && base->tree->index.names->gen == base->gen;
+}
+
+static uint32_t entry_of(const struct batch *batch, uint32_t at)
+{
+    return hr_ranks_entry(batch->base.tree->ranks, (uint64_t)batch->base.value + batch->indices[at]);
+}
+
+static bool is_usable(const struct batch *batch)
+{
+    return batch->issued && is_current(&batch->base) && batch->base.tree->ranks;
+}
+
+/* What it brought and nobody opened has no claim any more. */
+static void drop_batch(struct hr_guide *guide, struct batch *batch, bool abandoned)
+{
+    for (uint32_t i = 0; abandoned && is_usable(batch) && i < batch->count; i++) {
+        uint32_t entry = entry_of(batch, i);
+        if (batch->base.tree->marks[entry] & HR_ENTRY_ANNOUNCED) {
+            hr_sweep_abandon(batch->base.tree, entry);
+        }
+    }
     DL_DELETE(guide->batches, batch);
     guide->indices -= batch->count;
     free(batch);
@@ -105,7 +135,7 @@ void hr_lookahead_free(struct hr_plan *plan)
     HASH_ITER(hh, plan->guides, guide, next)
     {
         while (guide->batches) {
-            drop_batch(guide, guide->batches);
+            drop_batch(guide, guide->batches, false);
         }
         HASH_DEL(plan->guides, guide);
         free(guide);
@@ -137,29 +167,28 @@ static struct hr_ranks *ranks_of(struct hr_plan_tree *tree)
     return tree->ranks;
 }
 
-static bool is_current(const struct base *base)
-{
-    return base->tree && base->tree->index.names && base->tree->index.names->gen == base->gen;
-}
-
 static bool fits(const struct base *base, const struct batch *batch)
 {
     return base->value >= 0 && (uint64_t)base->value + batch->highest < hr_ranks_count(base->tree->ranks);
 }
 
-/* Puts every object of a batch in line. */
+/* Now it is known what a batch stands for. */
 static void issue(struct hr_plan *plan, struct batch *batch, const struct base *base)
 {
     struct hr_plan_tree *tree = base->tree;
     batch->issued = true;
+    batch->asked = batch->count;
     if (!is_current(base) || !ranks_of(tree) || !fits(base, batch) || !tree->settings.prefetch) {
         return;
     }
-    for (uint32_t i = 0; i < batch->count && plan->stats.queued < HR_QUEUE_MAX; i++) {
-        uint32_t entry = hr_ranks_entry(tree->ranks, (uint64_t)base->value + batch->indices[i]);
+    batch->asked = 0;
+    batch->base = *base;
+    batch->noted_at = tree->noted;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        uint32_t entry = entry_of(batch, i);
         tree->marks[entry] |= HR_ENTRY_ANNOUNCED;
         plan->stats.announced++;
-        hr_sweep_announced(tree, entry);
+        (void)hr_sweep_keep(tree, entry);
     }
     struct hr_known_batch known = {.tree = tree,
                                    .base = (uint64_t)base->value,
@@ -168,6 +197,117 @@ static void issue(struct hr_plan *plan, struct batch *batch, const struct base *
                                    .count = batch->count,
                                    .indices = batch->indices};
     hr_known_note(plan, &known);
+    plan->ahead_due = true;
+}
+
+/* ---- bringing ---- */
+
+/* The first batch of each worker that is not all asked for. */
+static unsigned collect_heads(struct hr_guide *guide, struct batch *heads[HR_HEADS_MAX])
+{
+    unsigned count = 0;
+    struct batch *batch;
+    DL_FOREACH(guide->batches, batch)
+    {
+        unsigned i = 0;
+        while (i < count && heads[i]->stream != batch->stream) {
+            i++;
+        }
+        if (i == count && count < HR_HEADS_MAX && is_usable(batch) && batch->asked < batch->count) {
+            heads[count++] = batch;
+        }
+    }
+    return count;
+}
+
+/* False: there is no room for the next of its objects. */
+static bool ask_for_next(struct batch *batch)
+{
+    struct hr_plan_tree *tree = batch->base.tree;
+    while (batch->asked < batch->count) {
+        uint32_t entry = entry_of(batch, batch->asked);
+        uint32_t word = atomic_load_explicit(&tree->states->states[entry].word, memory_order_relaxed);
+        bool wanted = tree->marks[entry] & HR_ENTRY_ANNOUNCED && HR_STATE_KIND(word) == HR_STATE_ABSENT;
+        if (wanted && !hr_sweep_ahead(tree, entry, HR_REASON_LOOKAHEAD)) {
+            return false;
+        }
+        batch->asked++;
+        if (wanted) {
+            return true;
+        }
+    }
+    return true;
+}
+
+/* Workers run beside each other: one object of each by turns. */
+static void advance(struct hr_plan *plan, struct hr_guide *guide)
+{
+    struct batch *heads[HR_HEADS_MAX];
+    unsigned count;
+    while ((count = collect_heads(guide, heads)) > 0) {
+        for (bool head_over = false; !head_over;) {
+            for (unsigned i = 0; i < count; i++) {
+                if (plan->stats.queued >= HR_QUEUE_MAX || !ask_for_next(heads[i])) {
+                    return;
+                }
+                head_over |= heads[i]->asked == heads[i]->count;
+            }
+        }
+    }
+}
+
+/* Of an epoch that was left, or of a loader that lies. */
+static void drop_abandoned(struct hr_guide *guide)
+{
+    struct batch *batch, *next;
+    DL_FOREACH_SAFE(guide->batches, batch, next)
+    {
+        uint64_t patience = HR_ABANDON_OPENS + HR_ABANDON_FACTOR * (uint64_t)guide->indices;
+        if (is_usable(batch) && batch->base.tree->noted - batch->noted_at > patience) {
+            drop_batch(guide, batch, true);
+        }
+    }
+}
+
+void hr_lookahead_advance(struct hr_plan *plan)
+{
+    struct hr_guide *guide, *next;
+    HASH_ITER(hh, plan->guides, guide, next)
+    {
+        if (guide->batches && !plan->ending) {
+            drop_abandoned(guide);
+            advance(plan, guide);
+        }
+    }
+}
+
+bool hr_lookahead_guides(const struct hr_plan_tree *tree)
+{
+    const struct hr_guide *guide, *next;
+    HASH_ITER(hh, tree->plan->guides, guide, next)
+    {
+        const struct batch *batch;
+        DL_FOREACH(guide->batches, batch)
+        {
+            if (!batch->issued || (is_usable(batch) && batch->base.tree == tree)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void hr_lookahead_stats(const struct hr_plan *plan, struct hr_plan_stats *stats)
+{
+    const struct hr_guide *guide, *next;
+    HASH_ITER(hh, plan->guides, guide, next)
+    {
+        const struct batch *batch;
+        DL_FOREACH(guide->batches, batch)
+        {
+            stats->lookahead_waiting += is_usable(batch) ? batch->count - batch->asked : 0;
+        }
+    }
 }
 
 static void issue_stream(struct hr_plan *plan, struct hr_guide *guide, struct stream *stream)
@@ -331,6 +471,9 @@ void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t number
         }
     }
     learn_from(plan, guide, tree, entry);
+    if (plan->ahead_due) {
+        hr_lookahead_advance(plan);
+    }
 }
 
 /* Opens answered by the cache alone do not say whose they are: they may tie a queue to a base that is known,
@@ -351,18 +494,39 @@ void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry)
     }
 }
 
-/* A loader counts its batches from 0 in each epoch: what an earlier one left behind is not coming. */
+/* Has its worker begun with it? */
+static bool is_begun(const struct batch *batch)
+{
+    bool begun = false;
+    for (uint32_t i = 0; is_usable(batch) && i < HR_FIRST_FILES && i < batch->count && !begun; i++) {
+        begun = !(batch->base.tree->marks[entry_of(batch, i)] & HR_ENTRY_ANNOUNCED);
+    }
+    return begun;
+}
+
+/* A loader counts its batches from 0 in each epoch: what an earlier one left behind is not coming. A worker
+ * that has begun with one batch has done those before. */
 static void drop_stale(struct hr_guide *guide, uint64_t stream, uint32_t number)
 {
     struct batch *batch, *next;
+    unsigned count = 0;
+    uint32_t begun = 0; /* number of the last that is */
+    DL_FOREACH(guide->batches, batch)
+    {
+        count += batch->stream == stream;
+        begun = batch->stream == stream && is_begun(batch) ? batch->number : begun;
+    }
     DL_FOREACH_SAFE(guide->batches, batch, next)
     {
-        if (batch->stream == stream && (batch->number > number || batch->issued)) {
-            drop_batch(guide, batch);
+        bool before = batch->issued && batch->number < begun;
+        if (batch->stream == stream &&
+            (batch->number >= number || before || (batch->issued && count > HR_STREAM_BATCHES_MAX))) {
+            count--;
+            drop_batch(guide, batch, true);
         }
     }
     while (guide->indices > HR_GUIDE_INDICES_MAX && guide->batches) {
-        drop_batch(guide, guide->batches);
+        drop_batch(guide, guide->batches, true);
     }
 }
 
@@ -426,6 +590,6 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
         stream->base = -1;
         settle_streams(plan, guide);
     }
-    hr_known_advance(plan);
+    plan->ahead_due = true;
     hr_plan_pump(plan);
 }

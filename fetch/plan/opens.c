@@ -28,16 +28,15 @@ bool hr_open_file_is_there(const struct hr_plan *plan, const struct hr_cached *c
 }
 
 /* What was looked at before says all: an error, a directory, an object that is in the cache. */
-static bool answer_known(struct hr_plan_tree *tree, const struct hr_overlay *overlay, const char *key,
+static bool answer_known(struct hr_plan_tree *tree, const struct hr_name *name, const char *key,
                          uint32_t key_len, const struct hr_asker *asker)
 {
     struct hr_plan *plan = tree->plan;
     struct hr_answer answer = {
-        .error = overlay->error, .kind = overlay->kind, .size = overlay->size, .mtime_ns = overlay->mtime_ns};
-    bool known = overlay->error < 0 || overlay->kind == HR_KIND_DIR;
+        .error = name->error, .kind = name->kind, .size = name->size, .mtime_ns = name->mtime_ns};
+    bool known = name->error < 0 || name->kind == HR_KIND_DIR;
     const struct hr_cached *cached =
-        !known && overlay->etag[0] ? hr_cache_find(plan->cache, &tree->source, key, key_len, overlay->etag)
-                                   : NULL;
+        !known && name->etag[0] ? hr_cache_find(plan->cache, &tree->source, key, key_len, name->etag) : NULL;
     if (cached && !hr_open_file_is_there(plan, cached)) {
         hr_cache_drop(plan->cache, cached->file_id);
         cached = NULL;
@@ -60,20 +59,20 @@ static bool answer_known(struct hr_plan_tree *tree, const struct hr_overlay *ove
 static void open_unlisted(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
                           const struct hr_asker *asker)
 {
-    struct hr_overlay *overlay = hr_overlay_find(tree, path, path_len);
+    struct hr_name name;
     struct hr_plan *plan = tree->plan;
     uint64_t size = HR_UNKNOWN_BYTES;
     int64_t mtime_ns = 0;
     const char *etag = "";
-    if (overlay && overlay->until_ms > hr_clock_ms()) {
+    if (hr_name_known(tree, path, path_len, &name)) {
         char key[2 * HR_KEY_MAX];
         uint32_t key_len = hr_tree_key(tree, path, path_len, key);
-        if (answer_known(tree, overlay, key, key_len, asker)) {
+        if (answer_known(tree, &name, key, key_len, asker)) {
             return;
         }
-        size = overlay->size;
-        mtime_ns = overlay->mtime_ns;
-        etag = overlay->etag;
+        size = name.size;
+        mtime_ns = name.mtime_ns;
+        etag = name.etag;
         if (hr_face_fits(plan, size, etag)) {
             plan->stats.misses += hr_face_want(tree, key, key_len, etag, size, mtime_ns, asker);
             return;
@@ -92,23 +91,54 @@ static void open_unlisted(struct hr_plan_tree *tree, const char *path, uint32_t 
     hr_plan_pump(plan);
 }
 
-/* The asker of an open whose GET may say 404 for what is a directory: then the name is looked at. */
+/* The asker of an open whose GET may say 404 for what is a directory, or 403 for what is missing where
+ * nothing may be listed: then the name is looked at. */
 struct second_look {
     struct hr_plan_tree *tree;
     struct hr_asker asker;
+    bool refused; /* the GET was, and the look tells whether the object is there */
     uint32_t path_len;
     char path[];
 };
 
+static void opened_or_look(void *owner, uint32_t ticket, const struct hr_answer *answer);
+
+/* True: the look's answer comes to the same asker, or to the program. */
+static bool look_again(struct second_look *second, int error)
+{
+    struct hr_plan_tree *tree = second->tree;
+    struct hr_asker asker = {.fn = opened_or_look, .owner = second};
+    struct hr_name name;
+    bool known = hr_name_known(tree, second->path, second->path_len, &name);
+    bool unlisted = hr_tree_list_mode(tree) == HR_LIST_NONE;
+    if (error == -EACCES && !known && !unlisted && !tree->listed && tree->welcome && !tree->index.names) {
+        second->refused = true;
+        hr_look_ask(tree, second->path, second->path_len, &asker);
+        return true;
+    }
+    if (error != -ENOENT) {
+        return false;
+    }
+    if (unlisted || (known && name.error == 0 && name.kind == HR_KIND_FILE)) {
+        hr_name_gone(tree, second->path, second->path_len);
+        return false;
+    }
+    hr_look_ask(tree, second->path, second->path_len, &second->asker);
+    free(second);
+    return true;
+}
+
 static void opened_or_look(void *owner, uint32_t ticket, const struct hr_answer *answer)
 {
     struct second_look *second = owner;
+    struct hr_answer told = *answer;
     (void)ticket;
-    if (answer->error == -ENOENT && !second->tree->plan->ending) {
-        hr_look_ask(second->tree, second->path, second->path_len, &second->asker);
-    } else {
-        second->asker.fn(second->asker.owner, second->asker.ticket, answer);
+    if (second->refused) {
+        told = (struct hr_answer){.error = answer->error == 0 ? -EACCES : answer->error};
+    } else if (!second->tree->plan->ending && look_again(second, answer->error)) {
+        return;
     }
+    second->asker.fn(second->asker.owner, second->asker.ticket, &told);
     free(second);
 }
 
@@ -122,6 +152,7 @@ static void ask_open(struct hr_plan_tree *tree, const char *path, uint32_t path_
     }
     second->tree = tree;
     second->asker = *asker;
+    second->refused = false;
     second->path_len = path_len;
     memcpy(second->path, path, path_len);
     struct hr_asker wrapped = {.fn = opened_or_look, .owner = second};
@@ -189,7 +220,7 @@ static void ask_open_indexed(struct hr_plan_tree *tree, const char *path, uint32
 
 void hr_open_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len, const struct hr_asker *asker)
 {
-    (tree->index.names ? ask_open_indexed : ask_open)(tree, path, path_len, asker);
+    (hr_tree_unlisted(tree, path, path_len) ? ask_open : ask_open_indexed)(tree, path, path_len, asker);
 }
 
 /* Does the word promise a file that is there? One that is missing or foreign is dropped: a client that found
@@ -212,43 +243,50 @@ static bool keeps_promise(struct hr_plan_tree *tree, uint32_t entry)
     return false;
 }
 
-void hr_plan_fetch(struct hr_plan *plan, uint32_t number, uint32_t gen, uint32_t entry)
+bool hr_plan_fetch(struct hr_plan *plan, uint32_t number, uint32_t gen, uint32_t entry)
 {
     struct hr_plan_tree *tree = hr_tree_get(plan, number);
     if (!tree || plan->ending || !tree->index.names || tree->index.names->gen != gen ||
         entry >= tree->index.names->entry_count || tree->index.entries[entry].kind != HR_KIND_FILE) {
-        return;
+        return false;
     }
     if (keeps_promise(tree, entry)) {
-        return;
+        return false;
+    }
+    if (hr_tree_doubted(tree, entry)) {
+        hr_tree_doubt(tree, entry); /* tells who waits on the word to ask by path */
+        return false;
     }
     char path[HR_KEY_MAX + 1];
     char etag[136];
     int len = hr_index_path(&tree->index, entry, path, sizeof path);
     if (len < 0 || hr_index_etag(&tree->index, entry, etag, sizeof etag) < 0) {
         hr_tree_fail_entry(tree, entry, -EIO);
-        return;
+        return false;
     }
     if (hr_tree_denied(tree)) {
         hr_tree_fail_entry(tree, entry, -EACCES);
-        return;
+        return false;
     }
     const struct hr_entry *known = &tree->index.entries[entry];
+    hr_sweep_late(tree, entry);
     hr_sweep_used(tree, entry);
     if (hr_face_fits(plan, known->size, etag)) {
         char key[2 * HR_KEY_MAX];
         uint32_t key_len = hr_tree_key(tree, path, (uint32_t)len, key);
-        plan->stats.misses += hr_face_want(tree, key, key_len, etag, known->size, known->mtime_ns, NULL);
-        return;
+        bool made = hr_face_want(tree, key, key_len, etag, known->size, known->mtime_ns, NULL);
+        plan->stats.misses += made;
+        return made;
     }
     struct hr_want *want =
         hr_want_add(tree, path, (uint32_t)len, HR_REASON_DEMAND, known->size, known->mtime_ns, etag);
     if (!want) {
-        return; /* the client asks again */
+        return false; /* the client asks again */
     }
     if (!want->asked_us) {
         want->asked_us = hr_clock_us();
         plan->stats.misses++;
     }
     hr_plan_pump(plan);
+    return true;
 }

@@ -11,8 +11,7 @@
 #include "fetch/base/clock.h"
 #include "fetch/plan/recording.h"
 
-#define HR_VERIFY_TRIES 3        /* a body that does not match is asked for again so often */
-#define HR_FOLLOW_AGAIN_MS 30000 /* an object that still differs after a fresh listing is an error */
+#define HR_VERIFY_TRIES 3 /* a body that does not match is asked for again so often */
 
 /* Bytes of a key that a message shows. */
 static uint32_t shown_len(const struct hr_want *want)
@@ -25,13 +24,24 @@ static bool is_by_face(const struct hr_want *want)
     return want->kind == HR_WANT_SEGMENT || want->kind == HR_WANT_WHOLE;
 }
 
+static bool is_unlisted(const struct hr_want *want)
+{
+    const struct hr_plan_tree *tree = want->tree;
+    uint32_t prefix_len = tree->shared->prefix_len;
+    return want->kind == HR_WANT_OBJECT && want->key_len > prefix_len &&
+           hr_tree_unlisted(tree, want->key + prefix_len, want->key_len - prefix_len);
+}
+
 /* Gone before anybody is answered: whoever asks again from inside an answer gets a want of its own. */
 static void end_with(struct hr_want *want, const struct hr_answer *answer)
 {
+    struct hr_plan *plan = want->plan;
     struct hr_waiter *waiters = want->waiters;
+    plan->told = want->hindrance;
     want->waiters = NULL;
     hr_want_end(want);
     hr_waiters_answer(&waiters, answer);
+    plan->told = (struct hr_hindrance){0};
 }
 
 /* What an open may say: trouble inside the cache or the transport is EIO to a program. */
@@ -67,13 +77,16 @@ void hr_outcome_fail(struct hr_want *want, int error, const char *message)
 {
     struct hr_plan *plan = want->plan;
     error = told_error(error);
+    plan->told = want->hindrance;
     if (want->put) {
         hr_put_abort(want->put);
         want->put = NULL;
     }
     if (error != -ECANCELED && want->reason != HR_REASON_WINDOW) { /* a window's reader will see for itself */
         plan->stats.failed++;
-        say(want, error, message);
+        if (error != -ENOENT || !is_unlisted(want)) { /* that is an answer */
+            say(want, error, message);
+        }
     }
     if (want->reason != HR_REASON_DEMAND && want->reason != HR_REASON_HINT && want->kind == HR_WANT_OBJECT) {
         hr_sweep_failed(want, error);
@@ -91,25 +104,42 @@ void hr_outcome_fail(struct hr_want *want, int error, const char *message)
     end_with(want, &answer);
 }
 
-/* The store has another version than the index says. True: with changed=follow a new listing is on its way,
- * and whoever waits looks the name up again in it; but a face stands for the old version: that is lost. */
+/* Trees with changed=follow do not go by their index any more for this object: programs ask by path, and get
+ * what the store has now. */
+static void doubt(const struct hr_want *want)
+{
+    struct hr_plan *plan = want->plan;
+    for (uint32_t i = 0; i < plan->tree_count; i++) {
+        struct hr_plan_tree *tree = plan->trees[i];
+        uint32_t entry;
+        if (tree->settings.follow && memcmp(&tree->asking, &want->tree->asking, sizeof tree->asking) == 0 &&
+            hr_tree_entry_of(tree, want->key, want->key_len, &entry)) {
+            hr_tree_doubt(tree, entry);
+        }
+    }
+}
+
+/* The store has another version than the index says. True: with changed=follow whoever waits looks the name
+ * up again; but a face stands for the old version: that is lost. */
 static bool follow(struct hr_want *want)
 {
     struct hr_plan_tree *tree = want->tree;
-    int64_t now_ms = hr_clock_ms();
+    uint32_t entry;
     want->plan->stats.changed++;
-    if (!tree->settings.follow || !tree->index.names ||
-        (tree->followed_ms && now_ms - tree->followed_ms < HR_FOLLOW_AGAIN_MS && !tree->lister)) {
+    if (!tree->settings.follow || !hr_tree_entry_of(tree, want->key, want->key_len, &entry)) {
         return false;
     }
-    tree->followed_ms = now_ms;
-    hr_listing_want(tree, NULL);
-    if (!tree->lister || is_by_face(want)) {
+    bool news = !hr_tree_doubted(tree, entry);
+    doubt(want);
+    if (!news || is_by_face(want)) {
         return false;
     }
     if (want->put) {
         hr_put_abort(want->put);
         want->put = NULL;
+    }
+    if (want->reason != HR_REASON_DEMAND && want->reason != HR_REASON_HINT && want->kind == HR_WANT_OBJECT) {
+        hr_sweep_failed(want, -ESTALE);
     }
     struct hr_answer again = {.error = -EAGAIN};
     end_with(want, &again);
@@ -144,12 +174,12 @@ static void mismatched(struct hr_want *want, const char *body_md5)
     hr_fetch_again(want);
 }
 
-/* Trees without an index remember what came for their next open. */
+/* What no index tells about is remembered for the next open. */
 static void remember(struct hr_plan_tree *tree, const struct hr_cached *cached)
 {
     uint32_t prefix_len = tree->shared->prefix_len;
-    if (tree->index.names || cached->key_len <= prefix_len ||
-        memcmp(cached->key, tree->shared->prefix, prefix_len) != 0) {
+    if (cached->key_len <= prefix_len || memcmp(cached->key, tree->shared->prefix, prefix_len) != 0 ||
+        !hr_tree_unlisted(tree, cached->key + prefix_len, cached->key_len - prefix_len)) {
         return;
     }
     struct hr_overlay *overlay = hr_overlay_put(tree, cached->key + prefix_len, cached->key_len - prefix_len);
@@ -160,6 +190,9 @@ static void remember(struct hr_plan_tree *tree, const struct hr_cached *cached)
         overlay->mtime_ns = cached->mtime_ns;
         overlay->file_id = cached->kind == HR_CACHED_WHOLE ? cached->file_id : 0;
         snprintf(overlay->etag, sizeof overlay->etag, "%s", cached->etag);
+    }
+    if (hr_tree_list_mode(tree) == HR_LIST_NONE) {
+        hr_name_parents(tree, cached->key + prefix_len, cached->key_len - prefix_len);
     }
     hr_listing_by_names(tree);
 }
@@ -204,6 +237,7 @@ static void answer_face(struct hr_want *want)
 static void arrived(struct hr_want *want, const struct hr_cached *cached)
 {
     struct hr_plan *plan = want->plan;
+    plan->told = want->hindrance;
     if (want->md5_doubted) {
         hr_proof_md5_off(want->tree); /* its CRC was right, its MD5 was not */
     }
@@ -295,7 +329,9 @@ void hr_outcome_no_room(struct hr_want *want, int error)
  * at. */
 static bool follow_unlisted(struct hr_want *want)
 {
-    if (is_by_face(want) || want->tree->index.names || !want->tree->settings.follow || want->tries > 0) {
+    uint32_t prefix_len = want->tree->shared->prefix_len;
+    if (is_by_face(want) || !want->tree->settings.follow || want->tries > 0 || want->key_len <= prefix_len ||
+        !hr_tree_unlisted(want->tree, want->key + prefix_len, want->key_len - prefix_len)) {
         return false;
     }
     if (want->put) {
@@ -315,18 +351,24 @@ static void forget_name(const struct hr_want *want)
 {
     struct hr_plan_tree *tree = want->tree;
     uint32_t prefix_len = tree->shared->prefix_len;
-    struct hr_overlay *overlay =
-        want->key_len > prefix_len && memcmp(want->key, tree->shared->prefix, prefix_len) == 0
-            ? hr_overlay_find(tree, want->key + prefix_len, want->key_len - prefix_len)
-            : NULL;
-    if (overlay && tree->settings.follow) {
-        overlay->until_ms = 0;
+    if (tree->settings.follow && want->key_len > prefix_len &&
+        memcmp(want->key, tree->shared->prefix, prefix_len) == 0) {
+        hr_name_doubt(tree, want->key + prefix_len, want->key_len - prefix_len);
     }
+}
+
+/* Who may not list is told 403 of a key that is missing. Where other objects of the map have come by the same
+ * credentials, that is what it means: programs look for files that need not be there. */
+static bool missing_by_refusal(const struct hr_want *want)
+{
+    const struct hr_plan_tree *tree = want->tree;
+    return want->error == -EACCES && want->denied && want->kind == HR_WANT_OBJECT && tree->welcome &&
+           hr_tree_list_mode(tree) == HR_LIST_NONE && is_unlisted(want);
 }
 
 void hr_outcome_failed(struct hr_want *want)
 {
-    int error = want->error;
+    int error = missing_by_refusal(want) ? -ENOENT : want->error;
     if (error == -EAGAIN) {
         /* Other objects on their way in hold the room: ask again behind them. */
         hr_fetch_again(want);

@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/dirs.h"
+#include "fetch/plan/known.h"
+#include "fetch/plan/adopting.h"
 #include "fetch/plan/recording.h"
 #include "fetch/plan/replay.h"
 #include "fetch/plan/warm.h"
@@ -42,6 +45,7 @@ int hr_plan_new(const struct hr_plan_options *options, struct hr_plan **ret)
         free(plan);
         return error;
     }
+    hr_index_sweep_dirs(plan->index_dir); /* of earlier lives */
     *ret = plan;
     return 0;
 }
@@ -156,6 +160,10 @@ void hr_plan_ask(struct hr_plan *plan, enum hr_op op, uint32_t number, const cha
         hr_answer_error(asker, -EACCES);
         return;
     }
+    if (hr_adopting_ask(tree, op, path, path_len, asker) ||
+        hr_filtered_ask(tree, op, path, path_len, asker)) {
+        return;
+    }
     if (op == HR_OP_LIST) {
         if (tree->index.names) {
             struct hr_answer answer = {.kind = HR_KIND_DIR};
@@ -163,6 +171,8 @@ void hr_plan_ask(struct hr_plan *plan, enum hr_op op, uint32_t number, const cha
         } else {
             hr_listing_want(tree, asker);
         }
+    } else if (op == HR_OP_DIR) {
+        hr_dir_ask(tree, path, path_len, asker);
     } else if (op == HR_OP_LOOK && path_len > 0) {
         hr_look_ask(tree, path, path_len, asker);
     } else if (op == HR_OP_OPEN && path_len > 0) {
@@ -192,14 +202,15 @@ void hr_plan_etag(struct hr_plan *plan, uint32_t number, const char *path, uint3
     struct hr_plan_tree *tree = hr_tree_get(plan, number);
     uint32_t entry;
     ret_etag[0] = '\0';
-    if (tree && tree->index.names) {
+    if (tree && !hr_tree_unlisted(tree, path, path_len)) {
         if (hr_index_lookup(&tree->index, path, path_len, &entry) == 0 &&
             hr_index_etag(&tree->index, entry, ret_etag, room) < 0) {
             ret_etag[0] = '\0';
         }
     } else if (tree) {
-        struct hr_overlay *overlay = hr_overlay_find(tree, path, path_len);
-        snprintf(ret_etag, room, "%s", overlay ? overlay->etag : "");
+        struct hr_name name;
+        bool known = hr_name_known(tree, path, path_len, &name) && name.error == 0;
+        snprintf(ret_etag, room, "%s", known ? name.etag : "");
     }
 }
 
@@ -207,6 +218,28 @@ const char *hr_plan_message(struct hr_plan *plan, uint32_t number, int error)
 {
     struct hr_plan_tree *tree = hr_tree_get(plan, number);
     return tree && tree->message_error == error ? tree->shared->message : NULL;
+}
+
+void hr_plan_on_change(struct hr_plan *plan, void (*changed)(void *owner, uint32_t tree, uint32_t entry),
+                       void *owner)
+{
+    plan->changed = changed;
+    plan->changed_owner = owner;
+}
+
+struct hr_hindrance hr_plan_told(const struct hr_plan *plan)
+{
+    return plan->told;
+}
+
+void hr_plan_room(void *plan)
+{
+    hr_plan_pump(plan);
+}
+
+void hr_plan_drain(struct hr_plan *plan)
+{
+    hr_tree_drain_all(plan);
 }
 
 bool hr_plan_tick(struct hr_plan *plan)
@@ -226,11 +259,14 @@ void hr_plan_stats(const struct hr_plan *plan, struct hr_plan_stats *ret)
     /* Every open leaves a note, those that had to ask too. */
     ret->hits = ret->hits > ret->misses ? ret->hits - ret->misses : 0;
     ret->trees = plan->tree_count;
+    hr_known_stats(plan, ret);
+    hr_lookahead_stats(plan, ret);
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         const struct hr_names *names = plan->trees[i]->index.names;
         if (names) {
             ret->index_objects += names->file_count;
             ret->index_bytes += names->file_bytes;
+            ret->index_object_bytes += names->object_bytes;
             ret->hidden += names->hidden_count;
         }
     }

@@ -41,12 +41,18 @@ void hr_plan_residents_grown(void *plan, uint32_t gen);
 void hr_plan_stop(struct hr_plan *plan);
 void hr_plan_free(struct hr_plan *plan); /* accepts NULL */
 
+/* list=: the whole prefix when it pays, or at once; directories as they are read; never a LIST. */
+enum hr_list_mode { HR_LIST_AUTO, HR_LIST_ALL, HR_LIST_DIRS, HR_LIST_NONE };
+
 /* Per-map settings that the plan acts on. */
 struct hr_tree_settings {
     bool prefetch;
-    bool list_all;        /* list=all: the listing starts at once */
-    bool follow;          /* changed=follow */
-    int64_t revalidate_s; /* HR_SECONDS_FOREVER, HR_SECONDS_START, or an age */
+    enum hr_list_mode list;
+    bool follow;           /* changed=follow */
+    const char *list_file; /* list=FILE, NULL: none; used during the call. Another file is another tree */
+    const char *include, *exclude; /* fetch/list/filter.h, checked; used during the call. Another filter is
+                                      another tree */
+    int64_t revalidate_s;          /* HR_SECONDS_FOREVER, HR_SECONDS_START, or an age */
 };
 
 /* The tree of store's endpoint+bucket+identity and prefix: found or made (then the plan keeps a reference to
@@ -55,6 +61,8 @@ int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefi
                  const struct hr_tree_settings *settings, uint32_t *ret_number);
 /* The store a tree fetches with, to hand it fresher credentials. */
 struct hr_store *hr_plan_tree_store(struct hr_plan *plan, uint32_t number);
+/* Its length; 0 for a tree that is none. */
+uint32_t hr_plan_tree_prefix(struct hr_plan *plan, uint32_t number, const char **ret_prefix);
 
 /* Who asked: fn is called once, on the loop, maybe from inside hr_plan_ask. */
 struct hr_asker {
@@ -62,12 +70,13 @@ struct hr_asker {
     void *owner;
     uint32_t ticket;
 };
-/* op: LOOK, OPEN, LIST. path relative to the tree's root, checked here (no NUL, no empty, "." or ".." part).
- * OPEN of a large object is answered with its face (HR_ANSWER_FACE). */
+/* op: LOOK, OPEN, LIST, DIR. path relative to the tree's root, checked here (no NUL, no empty, "." or ".."
+ * part). OPEN of a large object is answered with its face (HR_ANSWER_FACE). */
 void hr_plan_ask(struct hr_plan *plan, enum hr_op op, uint32_t tree, const char *path, uint32_t path_len,
                  const struct hr_asker *asker);
 /* FETCH: nobody is answered, the entry's state word is. Stale generations and wild numbers are dropped. */
-void hr_plan_fetch(struct hr_plan *plan, uint32_t tree, uint32_t gen, uint32_t entry);
+/* True: it is on its way, and the word will change. */
+bool hr_plan_fetch(struct hr_plan *plan, uint32_t tree, uint32_t gen, uint32_t entry);
 /* A program of job `context` asked for an entry that was not there (before hr_plan_fetch): what look-ahead
  * learns from. */
 void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t tree, uint32_t gen, uint32_t entry);
@@ -110,9 +119,26 @@ void hr_plan_etag(struct hr_plan *plan, uint32_t tree, const char *path, uint32_
  */
 const char *hr_plan_message(struct hr_plan *plan, uint32_t tree, int error);
 
+/* hr_stores_on_room: something may start. */
+void hr_plan_room(void *plan);
 /* Every heartbeat: reads what clients noted, moves the sweep, lets go of what is old. Returns true when
  * clients did something since the last call. */
 bool hr_plan_tick(struct hr_plan *plan);
+
+/* What kept a program waiting longer than one request does. */
+struct hr_hindrance {
+    bool foreseen; /* it was asked for ahead of the program, and came late */
+    bool retried, throttled;
+    bool no_room; /* the cache had no room for it at first */
+};
+/* changed(owner, tree, entry): an entry's state word has changed. One; before anything is fetched. */
+void hr_plan_on_change(struct hr_plan *plan, void (*changed)(void *owner, uint32_t tree, uint32_t entry),
+                       void *owner);
+/* Inside an answer or a change: of the fetch that it is news of. */
+struct hr_hindrance hr_plan_told(const struct hr_plan *plan);
+
+/* Reads what clients noted, between heartbeats: before figures are taken. */
+void hr_plan_drain(struct hr_plan *plan);
 
 /* In order of urgency. */
 enum hr_reason {
@@ -126,7 +152,7 @@ enum hr_reason {
 };
 
 struct hr_plan_stats {
-    unsigned in_flight, in_flight_max, queued, listings;
+    unsigned in_flight, in_flight_max, queued, listings, dirs_read;
     uint64_t memory_bytes, memory_max_bytes;
     uint64_t fetched[HR_REASON_COUNT]; /* objects and segments that reached the cache */
     uint64_t fetched_bytes[HR_REASON_COUNT];
@@ -139,16 +165,25 @@ struct hr_plan_stats {
     uint64_t copied_bytes;                 /* of whole files that came out of segments */
     uint64_t announced, announced_used;    /* objects that loaders said they would open; those then opened */
     uint64_t lookahead_learned, lookahead_dropped; /* guesses how indices become paths */
-    uint64_t order_searches, order_misses;         /* for an epoch's order; those that found none */
-    uint64_t known_orders;                         /* epochs whose order became known */
-    uint64_t known_dropped, known_ahead;  /* orders that a batch proved wrong; objects asked for by them */
-    uint64_t replay_steps, replay_ahead;  /* of recorded orders: names; those asked for ahead */
-    uint64_t replay_unknown;              /* names that the index does not have */
-    uint64_t replay_misses, replay_jumps; /* opens that were not next in the order */
-    uint64_t replay_dropped;              /* orders that the job did not follow */
-    uint32_t known_seed;                  /* of the last one */
+    uint64_t lookahead_waiting;                    /* announced, and not asked for yet: there is no room */
+    uint64_t lookahead_late;                       /* announced, and a program waited for it */
+    uint64_t lookahead_abandoned; /* asked for, and the loader that announced it has ended or begun anew */
+    uint64_t order_searches, order_misses; /* for an epoch's order; those that found none */
+    uint64_t known_orders;                 /* epochs whose order became known */
+    uint64_t known_dropped, known_ahead;   /* orders that a batch proved wrong; objects asked for by them */
+    uint64_t replay_steps, replay_ahead;   /* of recorded orders: names; those asked for ahead */
+    uint64_t replay_unknown;               /* names that the index does not have */
+    uint64_t replay_misses, replay_jumps;  /* opens that were not next in the order */
+    uint64_t replay_dropped;               /* orders that the job did not follow */
+    uint32_t known_seed;                   /* of the order that became known last... */
+    uint32_t known_objects;                /* ...how many it shuffles... */
+    const char *known_generator;           /* ...whose shuffle it is ("" before the first)... */
+    uint64_t known_indices;                /* ...and how many indices have agreed with it so far */
+    double known_confidence;               /* 1 - chance that another of the seeds gives those */
+    unsigned known_now;                    /* epochs whose order is known and holds */
     uint64_t changed, failed, md5_off;
     uint64_t index_objects, index_bytes, hidden;
+    uint64_t index_object_bytes; /* of all objects that are listed */
     uint32_t trees;
     struct hr_hist wait; /* demand: from the request to the state word */
 };

@@ -55,6 +55,9 @@ uint64_t hr_ranks_count(const struct hr_ranks *ranks)
 uint64_t hr_ranks_of(const struct hr_ranks *ranks, uint32_t entry)
 {
     uint64_t word = entry / 64;
+    if (word >= ranks->words) {
+        return ranks->count; /* behind the last, or what a damaged index says */
+    }
     uint64_t rank = ranks->before[word / BLOCK_WORDS];
     for (uint64_t i = word / BLOCK_WORDS * BLOCK_WORDS; i < word; i++) {
         rank += (uint64_t)__builtin_popcountll(ranks->bits[i]);

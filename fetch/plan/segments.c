@@ -11,11 +11,14 @@
 
 #include "fetch/base/clock.h"
 
-#define HR_PIECE_BYTES (64u << 10)  /* the least that is asked for: latency outweighs it */
-#define HR_TAIL_BYTES (1u << 20)    /* footers and central directories are in here */
-#define HR_REQUEST_BYTES (1u << 20) /* what a request costs beside its bytes, in bytes */
-#define HR_DENSE_BYTES (4u << 20)   /* pieces of a cell together: now the cell is cheaper */
-#define HR_WHOLE_CELLS 2            /* objects of so many cells are not worth pieces */
+#define HR_PIECE_BYTES (64u << 10)        /* the least that is asked for: latency outweighs it */
+#define HR_TAIL_BYTES (1u << 20)          /* footers and central directories are in here */
+#define HR_DENSE_SHARE 2                  /* of a cell is there or on its way: the rest comes, too */
+#define HR_DENSE_PIECES 4                 /* side by side */
+#define HR_SHARD_BYTES (128u << 20)       /* shards of samples are made of 64 MiB or so... */
+#define HR_SHARD_PIECES 4                 /* ...and read in many pieces... */
+#define HR_SHARD_PIECE_BYTES (256u << 10) /* ...that are small */
+#define HR_WHOLE_CELLS 2                  /* objects of so many cells are not worth pieces */
 
 struct range {
     uint64_t first, bytes;
@@ -94,18 +97,56 @@ static struct range piece(const struct hr_cached *face, uint64_t offset, uint64_
     return (struct range){first, end - first};
 }
 
-/* Is the cell read in so many pieces, there or on their way, that all of it costs less? */
-static bool is_dense(const struct asked *asked)
+struct pieces {
+    unsigned count;
+    uint64_t bytes;
+};
+
+/* Of a cell: there or on their way. */
+static void add_pieces(const struct asked *asked, uint64_t offset, struct pieces *sum)
 {
     unsigned count = 0;
     uint64_t bytes = 0;
-    hr_cache_cell(asked->plan->cache, asked->face->file_id, asked->ask.offset, &count, &bytes);
-    for (const struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, asked->ask.offset);
-         want; want = want->cell_next) {
-        count++;
-        bytes += want->size;
+    hr_cache_cell(asked->plan->cache, asked->face->file_id, offset, &count, &bytes);
+    sum->count += count;
+    sum->bytes += bytes;
+    for (const struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, offset); want;
+         want = want->cell_next) {
+        sum->count++;
+        sum->bytes += want->size;
     }
-    return bytes + (uint64_t)count * HR_REQUEST_BYTES >= HR_DENSE_BYTES;
+}
+
+/* Most of the cell was read, or it is read in one direction, as backwards: the rest costs less than asking
+ * for it piece by piece. Pieces here and there stay exact. */
+static bool is_dense(const struct asked *asked, struct range next)
+{
+    struct pieces cell = {0};
+    struct range whole = cell_of(asked->face, asked->ask.offset);
+    add_pieces(asked, asked->ask.offset, &cell);
+    uint64_t end = next.first + next.bytes;
+    bool adjoins =
+        (next.first > whole.first &&
+         hr_cache_segment(asked->plan->cache, asked->face->file_id, next.first - 1)) ||
+        (end < whole.first + whole.bytes && hr_cache_segment(asked->plan->cache, asked->face->file_id, end));
+    return cell.bytes * HR_DENSE_SHARE >= whole.bytes || (adjoins && cell.count >= HR_DENSE_PIECES);
+}
+
+/* Samples out of a shard, here and there: whole cells, and soon all of it. */
+static bool is_shard(const struct asked *asked)
+{
+    const struct hr_cached *face = asked->face;
+    struct pieces small = {0};
+    if (face->size > HR_SHARD_BYTES || asked->ask.bytes > HR_SHARD_PIECE_BYTES) {
+        return false;
+    }
+    for (uint64_t at = 0; at < face->size; at += HR_CELL_BYTES) {
+        struct pieces cell = {0};
+        add_pieces(asked, at, &cell);
+        small.count += cell.bytes < cell_of(face, at).bytes ? cell.count : 0;
+        small.bytes += cell.bytes < cell_of(face, at).bytes ? cell.bytes : 0;
+    }
+    return small.count >= HR_SHARD_PIECES && small.bytes <= (uint64_t)small.count * HR_SHARD_PIECE_BYTES;
 }
 
 static struct range range_for(const struct asked *asked, const struct hr_pattern *pattern)
@@ -118,7 +159,8 @@ static struct range range_for(const struct asked *asked, const struct hr_pattern
     if (face->size - offset <= HR_TAIL_BYTES) {
         return piece(face, offset, asked->ask.bytes);
     }
-    return is_dense(asked) ? cell_of(face, offset) : piece(face, offset, pattern->piece_bytes);
+    struct range next = piece(face, offset, pattern->piece_bytes);
+    return is_dense(asked, next) || is_shard(asked) ? cell_of(face, offset) : next;
 }
 
 /* Is all of it there, or on its way? */

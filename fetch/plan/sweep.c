@@ -13,8 +13,13 @@
 #define HR_SWEEP_AHEAD_BYTES (1ull << 30) /* egress: this much... */
 #define HR_SWEEP_AHEAD_FACTOR 4           /* ...and so many times what was asked for */
 #define HR_ANNOUNCED_SHARE                                                                                   \
-    2                          /* announced objects fill at most this part of the cache before they are used \
-                                */
+    2                    /* announced objects fill at most this part of the cache before they are used       \
+                          */
+#define HR_KEEP_LEAST 32 /* beside a kept set: from this part of it... */
+#define HR_KEEP_MOST 16  /* ...to this, as programs wait for what was announced */
+#define HR_FULL_MOST 8   /* the same where no set is kept yet, but not all fits */
+#define HR_KEEP_OBJECTS 4
+#define HR_KEEP_EASE 16        /* so many that came in time make up for one that did not */
 #define HR_PARTIAL_SHARE 2     /* of the cache, for the sweep of a map that does not fit into it */
 #define HR_SWEEP_SCAN 65536    /* entries looked at in one go, a millisecond: the loop must not stall */
 #define HR_SWEEP_PAUSE_MS 5000 /* after a failure: a store in trouble is left to those who wait */
@@ -22,6 +27,12 @@
 static bool is_large(const struct hr_plan_tree *tree, const struct hr_entry *entry)
 {
     return entry->size > tree->plan->options.small_max_bytes;
+}
+
+static void ease(struct hr_plan *plan, uint64_t size)
+{
+    uint64_t less = size / HR_KEEP_EASE;
+    plan->ahead_room_bytes -= less < plan->ahead_room_bytes ? less : plan->ahead_room_bytes;
 }
 
 void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry)
@@ -33,6 +44,7 @@ void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry)
         tree->swept_used_bytes += size;
         tree->plan->stats.swept_used++;
         tree->plan->stats.swept_used_bytes += size;
+        ease(tree->plan, size);
         *mark &= (uint8_t)~HR_ENTRY_SWEPT;
     }
     if (*mark & HR_ENTRY_USED) {
@@ -107,33 +119,91 @@ static struct hr_want *bring(struct hr_plan_tree *tree, uint32_t number, enum hr
     return want;
 }
 
+static bool fits_cache(const struct hr_plan *plan, const struct hr_cache_stats *cache)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->tree_count; i++) {
+        bytes += plan->trees[i]->index.names ? plan->trees[i]->index.names->file_bytes : 0;
+    }
+    return bytes <= cache->budget_bytes;
+}
+
+/* What is announced takes its room out of the set that is kept, so beside one only as much of it is there as
+ * hides the latency: more when programs wait for it all the same, less as it comes in time. */
+static uint64_t announced_max_bytes(struct hr_plan *plan, uint64_t size)
+{
+    struct hr_cache_stats cache;
+    hr_cache_stats(plan->cache, &cache);
+    uint64_t most = cache.budget_bytes / HR_ANNOUNCED_SHARE;
+    if (!cache.keeps_set && (cache.evictions == 0 || fits_cache(plan, &cache))) {
+        return most;
+    }
+    uint64_t high = cache.budget_bytes / (cache.keeps_set ? HR_KEEP_MOST : HR_FULL_MOST);
+    uint64_t room = plan->ahead_room_bytes, low = cache.budget_bytes / HR_KEEP_LEAST;
+    room = room < low ? low : room;
+    room = room > high ? high : room;
+    plan->ahead_room_bytes = room;
+    room = room < HR_KEEP_OBJECTS * size ? HR_KEEP_OBJECTS * size : room;
+    return room < most ? room : most;
+}
+
+void hr_sweep_late(struct hr_plan_tree *tree, uint32_t entry)
+{
+    if (tree->marks[entry] & HR_ENTRY_ANNOUNCED) {
+        tree->plan->stats.lookahead_late++;
+        tree->plan->ahead_room_bytes += tree->index.entries[entry].size;
+    }
+}
+
+bool hr_sweep_keep(struct hr_plan_tree *tree, uint32_t entry)
+{
+    struct hr_state *state = &tree->states->states[entry];
+    bool there = HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed)) == HR_STATE_RESIDENT;
+    if (there) {
+        hr_cache_announced(tree->plan->cache, atomic_load_explicit(&state->file_id, memory_order_relaxed));
+    }
+    return there;
+}
+
 bool hr_sweep_ahead(struct hr_plan_tree *tree, uint32_t number, enum hr_reason reason)
 {
     const struct hr_entry *entry = &tree->index.entries[number];
-    struct hr_state *state = &tree->states->states[number];
-    uint32_t word = atomic_load_explicit(&state->word, memory_order_relaxed);
-    struct hr_cache_stats cache;
-    hr_cache_stats(tree->plan->cache, &cache);
-    if (HR_STATE_KIND(word) == HR_STATE_RESIDENT) {
-        /* About to be used: the last one to be evicted. */
-        hr_cache_announced(tree->plan->cache, atomic_load_explicit(&state->file_id, memory_order_relaxed));
-    }
-    if (HR_STATE_KIND(word) != HR_STATE_ABSENT || is_large(tree, entry)) {
+    uint32_t word = atomic_load_explicit(&tree->states->states[number].word, memory_order_relaxed);
+    if (hr_sweep_keep(tree, number) || HR_STATE_KIND(word) != HR_STATE_ABSENT || is_large(tree, entry)) {
         return true;
     }
     if (tree->denied > 0 || (tree->sweep_after_ms > 0 && tree->sweep_after_ms > hr_clock_ms()) ||
         ahead_bytes(tree) + entry->size > ahead_max_bytes(tree) ||
         (reason != HR_REASON_REPLAY && /* which knows better what is ahead of it */
-         ahead_bytes(tree) + entry->size > cache.budget_bytes / HR_ANNOUNCED_SHARE)) {
+         ahead_bytes(tree) + entry->size > announced_max_bytes(tree->plan, entry->size))) {
         return false;
     }
     (void)bring(tree, number, reason);
     return true;
 }
 
-void hr_sweep_announced(struct hr_plan_tree *tree, uint32_t number)
+void hr_sweep_abandon(struct hr_plan_tree *tree, uint32_t number)
 {
-    (void)hr_sweep_ahead(tree, number, HR_REASON_LOOKAHEAD);
+    const struct hr_entry *entry = &tree->index.entries[number];
+    const struct hr_state *state = &tree->states->states[number];
+    bool swept = tree->marks[number] & HR_ENTRY_SWEPT;
+    tree->marks[number] &= (uint8_t) ~(HR_ENTRY_SWEPT | HR_ENTRY_ANNOUNCED);
+    if (HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed)) == HR_STATE_RESIDENT) {
+        hr_cache_abandoned(tree->plan->cache, atomic_load_explicit(&state->file_id, memory_order_relaxed));
+    }
+    if (!swept) {
+        return;
+    }
+    char path[HR_KEY_MAX + 1];
+    int len = hr_index_path(&tree->index, number, path, sizeof path);
+    struct hr_want *want = len > 0 ? hr_want_find(tree, path, (uint32_t)len) : NULL;
+    if (want && want->reason == HR_REASON_LOOKAHEAD && want->state == HR_WANT_QUEUED && !want->waiters &&
+        !want->put && want->calls == 0) {
+        hr_want_end(want);
+    }
+    tree->swept_bytes -= entry->size < tree->swept_bytes ? entry->size : tree->swept_bytes;
+    tree->plan->stats.lookahead_abandoned++;
+    tree->plan->ahead_due = true;
 }
 
 static struct hr_want *next_of(struct hr_plan_tree *tree, const struct hr_cache_stats *cache)

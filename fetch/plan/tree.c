@@ -12,6 +12,9 @@
 
 #include "fetch/base/clock.h"
 #include "fetch/base/digest.h"
+#include "fetch/plan/dirs.h"
+#include "fetch/base/text.h"
+#include "fetch/plan/adopting.h"
 #include "fetch/plan/ranks.h"
 #include "fetch/plan/recording.h"
 #include "fetch/plan/replay.h"
@@ -120,10 +123,20 @@ int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefi
     char prefix_text[HR_KEY_MAX + 1];
     memcpy(prefix_text, prefix, prefix_len);
     prefix_text[prefix_len] = '\0';
-    const char *texts[4] = {hr_store_endpoint(store), hr_store_bucket(store), prefix_text,
-                            hr_store_identity(store)};
-    uint8_t id[16];
-    int error = digest_texts(texts, 4, id);
+    const char *include = settings->include ? settings->include : "";
+    const char *exclude = settings->exclude ? settings->exclude : "";
+    const char *list_file = settings->list_file ? settings->list_file : "";
+    const char *texts[7] = {hr_store_endpoint(store),
+                            hr_store_bucket(store),
+                            prefix_text,
+                            hr_store_identity(store),
+                            include,
+                            exclude,
+                            list_file};
+    uint8_t id[16], filter_id[16];
+    bool filtered = include[0] || exclude[0];
+    int error = digest_texts(texts, list_file[0] ? 7 : filtered ? 6 : 4, id);
+    error = error == 0 ? digest_texts(texts + 4, 2, filter_id) : error;
     if (error < 0) {
         return error;
     }
@@ -133,24 +146,41 @@ int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefi
     }
     bool fresh = tree == NULL;
     if (fresh) {
-        error = make_tree(plan, store, prefix_text, prefix_len, id, &tree);
+        struct hr_filter *filter = NULL;
+        char why[256];
+        error = hr_filter_new(include, exclude, &filter, why);
+        char *file = list_file[0] ? strdup(list_file) : NULL;
+        error = error == 0 && list_file[0] && !file ? -ENOMEM : error;
+        if (error == 0) {
+            error = make_tree(plan, store, prefix_text, prefix_len, id, &tree);
+        }
         if (error < 0) {
+            hr_filter_free(filter);
+            free(file);
             return error;
+        }
+        tree->filter = filter;
+        tree->list_file = file;
+        if (filtered) {
+            hr_hex_encode(filter_id, sizeof filter_id, tree->filter_id);
         }
     }
     tree->settings = *settings;
+    tree->settings.include = tree->settings.exclude = tree->settings.list_file = NULL;
     if (fresh) {
         (void)hr_listing_adopt(tree); /* none: it is listed when somebody asks */
         tree->shared->dirs_ns = tree->index.names ? 0 : tree->shared->start_ns;
     } else {
         /* A job has started anew: what was refused before may be allowed now. */
         tree->welcome = false;
-        tree->list_refusals = 0;
+        tree->listed = false;
+        tree->unlisted_said = false;
+        tree->unlisted_until_ms = 0;
         tree->denied = 0;
         tree->denied_until_ms = 0;
         tree->list_error_until_ms = 0;
     }
-    if (settings->list_all ? !tree->index.names : false) {
+    if (settings->list == HR_LIST_ALL || list_file[0] ? !tree->index.names : false) {
         hr_listing_want(tree, NULL);
     } else if (tree->index.names && hr_listing_stale(tree)) {
         hr_listing_want(tree, NULL);
@@ -165,6 +195,13 @@ struct hr_store *hr_plan_tree_store(struct hr_plan *plan, uint32_t number)
     return tree ? tree->store : NULL;
 }
 
+uint32_t hr_plan_tree_prefix(struct hr_plan *plan, uint32_t number, const char **ret_prefix)
+{
+    const struct hr_plan_tree *tree = hr_tree_get(plan, number);
+    *ret_prefix = tree ? tree->shared->prefix : "";
+    return tree ? tree->shared->prefix_len : 0;
+}
+
 static void set_state(struct hr_plan_tree *tree, uint32_t entry, unsigned kind, int error, uint64_t file_id)
 {
     struct hr_state *state = &tree->states->states[entry];
@@ -172,6 +209,9 @@ static void set_state(struct hr_plan_tree *tree, uint32_t entry, unsigned kind, 
     atomic_store_explicit(&state->file_id, file_id, memory_order_relaxed);
     atomic_store_explicit(&state->word, HR_STATE_NEXT(word, kind, error), memory_order_release);
     syscall(SYS_futex, &state->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    if (tree->plan->changed) {
+        tree->plan->changed(tree->plan->changed_owner, tree->number, entry);
+    }
 }
 
 bool hr_tree_entry_of(struct hr_plan_tree *tree, const char *key, uint32_t key_len, uint32_t *ret_entry)
@@ -204,6 +244,27 @@ static bool same_version(struct hr_plan_tree *tree, uint32_t entry, const struct
     return strcmp(etag, cached->etag) == 0;
 }
 
+bool hr_tree_doubted(const struct hr_plan_tree *tree, uint32_t entry)
+{
+    return HR_STATE_BY_NAME(atomic_load_explicit(&tree->states->states[entry].word, memory_order_relaxed));
+}
+
+void hr_tree_doubt(struct hr_plan_tree *tree, uint32_t entry)
+{
+    if (!hr_tree_doubted(tree, entry)) {
+        atomic_fetch_add_explicit(&tree->states->by_name, 1, memory_order_release); /* before the word */
+    }
+    set_state(tree, entry, HR_STATE_FAILED, HR_STATE_BY_NAME_ERRNO, 0);
+}
+
+bool hr_tree_unlisted(const struct hr_plan_tree *tree, const char *path, uint32_t path_len)
+{
+    uint32_t entry;
+    return !tree->index.names ||
+           (hr_index_lookup(&tree->index, path, path_len, &entry) == 0 &&
+            tree->index.entries[entry].kind == HR_KIND_FILE && hr_tree_doubted(tree, entry));
+}
+
 static bool is_there(const struct hr_state *state)
 {
     unsigned kind = HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed));
@@ -215,7 +276,8 @@ void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached)
     uint32_t entry;
     if (cached->kind == HR_CACHED_SEGMENT ||
         memcmp(&tree->source, &cached->source, sizeof tree->source) != 0 ||
-        !hr_tree_entry_of(tree, cached->key, cached->key_len, &entry) || !same_version(tree, entry, cached)) {
+        !hr_tree_entry_of(tree, cached->key, cached->key_len, &entry) || hr_tree_doubted(tree, entry) ||
+        !same_version(tree, entry, cached)) {
         return;
     }
     const struct hr_state *state = &tree->states->states[entry];
@@ -254,6 +316,7 @@ void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
             tree->plan->stats.swept_wasted_bytes += cached->size;
             tree->swept_bytes -= cached->size < tree->swept_bytes ? cached->size : tree->swept_bytes;
             tree->sweep_done = true; /* it pushes out what it brought */
+            tree->plan->ahead_due = true;
         }
         tree->marks[entry] &= (uint8_t)~HR_ENTRY_SWEPT;
         fall_back(tree, entry, cached);
@@ -270,7 +333,7 @@ void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
 
 void hr_tree_fail_entry(struct hr_plan_tree *tree, uint32_t entry, int error)
 {
-    if (!is_there(&tree->states->states[entry])) {
+    if (!is_there(&tree->states->states[entry]) && !hr_tree_doubted(tree, entry)) {
         set_state(tree, entry, HR_STATE_FAILED, -error, 0);
     }
 }
@@ -329,6 +392,8 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
     /* A client may write anything into head: at most one ring is read. */
     uint32_t from = fresh > HR_USES_RING ? head - HR_USES_RING : tree->uses_seen;
     tree->uses_seen = head;
+    tree->noted += head - from;
+    tree->plan->ahead_due |= head != from;
     for (uint32_t i = from; i != head; i++) {
         uint32_t entry = atomic_load_explicit(&tree->uses->ring[i % HR_USES_RING], memory_order_relaxed);
         if (entry >= tree->index.names->entry_count || tree->index.entries[entry].kind != HR_KIND_FILE) {
@@ -343,6 +408,7 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
             tree->plan->stats.announced_used++;
         }
         hr_lookahead_used(tree, entry);
+        hr_opened_note(tree, entry);
         uint64_t file_id = atomic_load_explicit(&tree->states->states[entry].file_id, memory_order_relaxed);
         if (file_id) {
             hr_tree_file_used(tree->plan, file_id);
@@ -361,9 +427,13 @@ void hr_tree_drain_all(struct hr_plan *plan)
 void hr_tree_free(struct hr_plan_tree *tree)
 {
     struct hr_answer cancelled = {.error = -ECANCELED};
+    hr_tree_recheck_end(tree);
     hr_lister_free(tree->lister);
+    hr_adopting_free(tree);
+    free(tree->list_file);
     hr_look_cancel_all(tree);
     hr_waiters_answer(&tree->list_waiters, &cancelled);
+    hr_dirs_free(tree);
     hr_overlay_clear(tree);
     if (tree->index.names) {
         hr_states_unmap(tree->states, tree->uses);
@@ -371,6 +441,8 @@ void hr_tree_free(struct hr_plan_tree *tree)
     }
     free(tree->marks);
     hr_ranks_free(tree->ranks);
+    hr_opened_free(tree);
+    hr_filter_free(tree->filter);
     hr_store_unref(tree->store);
     free(tree);
 }

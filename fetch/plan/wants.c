@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/known.h"
 
 #define HR_ID_MAX (sizeof(struct hr_source_id) + 2 * HR_KEY_MAX)
 #define HR_CELL_WHOLE UINT64_MAX /* in the place of a cell's number: the whole object */
@@ -48,7 +49,8 @@ struct hr_want *hr_want_find(struct hr_plan_tree *tree, const char *path, uint32
 struct hr_want *hr_want_cell(struct hr_plan_tree *tree, uint64_t face_id, uint64_t offset)
 {
     char id[HR_ID_MAX];
-    return find(tree->plan, id, id_of_cell(tree, face_id, offset / HR_CELL_BYTES, id));
+    uint64_t cell = offset == HR_CELL_WHOLE ? HR_CELL_WHOLE : offset / HR_CELL_BYTES;
+    return find(tree->plan, id, id_of_cell(tree, face_id, cell, id));
 }
 
 void hr_want_promote(struct hr_want *want, enum hr_reason reason)
@@ -92,6 +94,7 @@ static bool enter(struct hr_want *want)
 static void enqueue(struct hr_want *want, enum hr_reason reason)
 {
     want->reason = reason;
+    want->hindrance.foreseen = reason != HR_REASON_DEMAND;
     want->state = HR_WANT_QUEUED;
     hr_lane_append(want);
     want->plan->stats.queued++;
@@ -207,6 +210,11 @@ void hr_plan_pump(struct hr_plan *plan)
     plan->pumping = true;
     bool no_room = false;
     for (;;) {
+        if (plan->ahead_due) {
+            plan->ahead_due = false;
+            hr_lookahead_advance(plan);
+            hr_known_advance(plan);
+        }
         struct hr_want *want = no_room ? hr_lane_next_placed(plan) : hr_lane_next(plan);
         if (!want) {
             break;
@@ -218,6 +226,7 @@ void hr_plan_pump(struct hr_plan *plan)
         int error = hr_fetch_next(want);
         if (error == -EAGAIN) {
             no_room = true; /* what arrives pumps again */
+            want->hindrance.no_room = true;
         }
         if (error == 0 && hr_fetch_all_asked(want)) {
             hr_want_leave_queue(want);

@@ -291,14 +291,16 @@ static void bring(struct hr_warm *warm, uint32_t number)
         return;
     }
     warm->pieces++;
-    if (hr_face_fits(tree->plan, entry->size, etag)) {
+    if (hr_face_fits(tree->plan, entry->size, etag) && !hr_tree_doubted(tree, number)) {
         struct hr_asker asker = {.fn = face_answered, .owner = file};
         uint32_t key_len = hr_tree_key(tree, path, (uint32_t)len, key);
         (void)hr_face_want(tree, key, key_len, etag, entry->size, entry->mtime_ns, &asker);
         return;
     }
+    bool known = !hr_tree_doubted(tree, number);
     struct hr_want *want =
-        hr_want_add(tree, path, (uint32_t)len, HR_REASON_HINT, entry->size, entry->mtime_ns, etag);
+        hr_want_add(tree, path, (uint32_t)len, HR_REASON_HINT, known ? entry->size : HR_UNKNOWN_BYTES,
+                    known ? entry->mtime_ns : 0, known ? etag : "");
     struct hr_asker asker = {.fn = object_answered, .owner = file};
     if (want) {
         hr_waiters_add(&want->waiters, &asker);
@@ -329,20 +331,6 @@ static void look_at(struct hr_warm *warm, struct item *item)
 
 /* ---- paths ---- */
 
-static uint32_t end_below(const struct hr_index *index, uint32_t number)
-{
-    const struct hr_dir *dir = &index->dirs[index->entries[number].size];
-    uint32_t last = dir->first + dir->count;
-    while (last > dir->first) {
-        const struct hr_entry *entry = &index->entries[last - 1];
-        if (entry->kind == HR_KIND_DIR && index->dirs[entry->size].count > 0) {
-            return end_below(index, last - 1);
-        }
-        last--;
-    }
-    return dir->first + dir->count;
-}
-
 /* The entries of a path; again when another listing came meanwhile. */
 static bool look_up(struct hr_warm *warm, struct item *item)
 {
@@ -359,10 +347,10 @@ static bool look_up(struct hr_warm *warm, struct item *item)
         note_failed(warm, item->path, item->path_len, error);
         return false;
     }
-    bool dir = index->entries[entry].kind == HR_KIND_DIR;
+    const struct hr_dir *dir = hr_index_dir(index, entry);
     item->gen = index->names->gen;
-    item->at = dir ? index->dirs[index->entries[entry].size].first : entry;
-    item->end = dir ? end_below(index, entry) : entry + 1;
+    item->at = dir ? dir->first : entry;
+    item->end = hr_index_end(index, entry);
     item->charged_before = warm->charged_bytes;
     item->files = item->bytes = 0;
     for (uint32_t i = item->at; i < item->end; i++) {

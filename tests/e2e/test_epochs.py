@@ -5,6 +5,8 @@ from harness.scene import scene
 
 import os
 
+from test_cache import BLOBS, write_blobs
+
 NEEDS = ("torch", "torchvision", "nginx", "rclone")
 
 
@@ -193,3 +195,51 @@ def test_cold_epoch_is_wide():
         training.mapped(s.job, s.data)
         most = 4 + s.job.status()["hedges"]
         proc.expect(s.front.log().in_flight() <= most, "more GETs at once than programs wait", s.front.log())
+
+
+KEPT_LOADER = """
+import hashlib, os, sys
+import torch
+class Files(torch.utils.data.Dataset):
+    def __init__(self, root):
+        self.paths = sorted(os.path.join(root, name) for name in os.listdir(root))
+    def __len__(self):
+        return len(self.paths)
+    def __getitem__(self, index):
+        with open(self.paths[index], 'rb') as file:
+            return os.path.basename(self.paths[index]), hashlib.sha256(file.read()).hexdigest()
+torch.manual_seed(int(sys.argv[2]))
+loader = torch.utils.data.DataLoader(Files(sys.argv[1]), batch_size=32, shuffle=True, num_workers=4, collate_fn=list)
+for batch in loader:
+    for name, digest in batch:
+        print(name, digest)
+"""
+
+
+def kept_epochs(s, epochs=3):
+    """GETs and bytes of shuffled epochs through a loader."""
+    want = {name: fixtures.file_digest(os.path.join(s.local, name)) for name in os.listdir(s.local)}
+    gets = []
+    for epoch in range(epochs):
+        mark = s.front.mark()
+        lines = [line.split() for line in s.job.python(KEPT_LOADER, s.data, str(epoch)).splitlines()]
+        headrace.wait_idle(s.job)
+        gets.append(len(s.front.log(mark).good))
+        proc.expect_equal((len(lines), dict(lines)), (len(want), want), "files and digests of epoch %d" % epoch)
+    return gets
+
+
+@test(NEEDS, timeout=120)
+def test_loader_leaves_the_kept_set_its_room():
+    """A quarter of the data fits, and a loader announces twice as much: what is announced takes no more of the cache
+    than hides the latency, and is asked for later where it found no room."""
+    with scene(fixtures.in_order("blobs-%d-v1" % BLOBS, write_blobs), cache_size="64M") as s:
+        gets = kept_epochs(s)
+        status = s.job.status()
+        proc.expect(gets[0] <= 1.02 * BLOBS, "GETs of the first epoch", gets)
+        proc.expect(status["bytes"]["wasted"] <= 0.02 * status["bytes"]["fetched"], "bytes that left unread", status)
+        proc.expect(gets[1] <= 0.92 * BLOBS, "GETs of the epoch that learns", gets, status)
+        proc.expect(gets[2] <= 0.81 * BLOBS, "GETs of later epochs", gets, status)
+        proc.expect_equal(status["cache"]["policy"], "keep", "policy")
+        proc.expect(status["plan"]["announced_used"] >= 0.9 * status["plan"]["announced"], "announced and opened", status)
+

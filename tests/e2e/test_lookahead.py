@@ -73,3 +73,75 @@ def test_lookahead_of_a_liar_costs_no_byte():
         proc.expect_equal(count, 400, "files seen")
         headrace.wait_idle(s.job)
         training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+
+
+LEAVER = """
+import hashlib, os, sys
+import torch
+class Files(torch.utils.data.Dataset):
+    def __init__(self, root):
+        self.paths = sorted(os.path.join(d, f) for d, _, fs in os.walk(root) for f in fs)
+    def __len__(self):
+        return len(self.paths)
+    def __getitem__(self, index):
+        with open(self.paths[index], 'rb') as file:
+            return os.path.relpath(self.paths[index], sys.argv[1]), hashlib.sha256(file.read()).hexdigest()
+def loader(root, **more):
+    return torch.utils.data.DataLoader(Files(root), batch_size=8, shuffle=True, collate_fn=list, **more)
+torch.manual_seed(3)
+workers = loader(sys.argv[1], num_workers=4, persistent_workers=sys.argv[2] == 'persistent')
+for epoch in range(10):
+    for number, batch in enumerate(workers):
+        if number == 3:
+            break
+if sys.argv[2] == 'killed':
+    batches = iter(workers)
+    next(batches)
+    os.kill(batches._workers[0].pid, 9)
+    try:
+        for batch in batches:
+            pass
+        print('a dead worker was not missed')
+    except RuntimeError:
+        pass
+    del batches
+halves = [loader(os.path.join(sys.argv[1], name), num_workers=2) for name in ('n000', 'n001')]
+seen = [{}, {}]
+for batches in zip(*halves):  # two sets over one map, side by side
+    for into, batch in zip(seen, batches):
+        into.update(batch)
+print(*map(len, seen))
+for name, digest in sorted(item for batch in workers for item in batch):
+    print(name, digest)
+"""
+
+
+def check_leaver(kind, **settings):
+    """Epochs that are left in the middle, ten times; then others, and a whole one with the right bytes. Nothing is left
+    waiting in the daemon."""
+    with scene(delay_ms=5, **settings) as s:
+        lines = s.job.python(LEAVER, s.data, kind).splitlines()
+        want = fixtures.tree_digests(s.local)
+        proc.expect_equal(lines[0], "50 50", "files of two sets")
+        proc.expect_equal(dict(line.split() for line in lines[1:]), want, "digests of a whole epoch")
+        headrace.wait_idle(s.job)
+        plan = plan_of(s)
+        proc.expect_equal((plan["queued"], plan["memory_bytes"], plan["lookahead_waiting"]), (0, 0, 0),
+                          "wants, bodies and announcements that wait")
+        proc.expect(plan["announced"] > 400, "announced", plan)
+        training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+
+
+@test(NEEDS, timeout=120)
+def test_epochs_left_in_the_middle_leave_nothing():
+    check_leaver("anew")
+
+
+@test(NEEDS, timeout=120)
+def test_epochs_left_by_persistent_workers_leave_nothing():
+    check_leaver("persistent")
+
+
+@test(NEEDS, timeout=120)
+def test_killed_worker_leaves_nothing():
+    check_leaver("killed")

@@ -160,3 +160,19 @@ def test_known_order_of_a_shuffled_epoch():
 def test_known_order_off_searches_nothing():
     plan = check_known(0, order_search="off")
     proc.expect_equal((plan["order_searches"], plan["known_order"]), (0, 0), "searches with order_search=off")
+
+
+@test(("torch", "torchvision", "nginx", "rclone"), timeout=150)
+def test_known_order_without_workers():
+    """num_workers=0: no pipe, no announcement; what is opened first tells the order."""
+    want = training.local(fixtures.tree(fixtures.images()), "--workers", 0)
+    with scene(delay_ms=30) as s:
+        have = training.mapped(s.job, s.data, "--workers", 0, "--batch", 16)
+        training.expect_same(have, want)
+        headrace.wait_idle(s.job)
+        training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+        plan = s.job.status()["plan"]
+        draws = {int(line) % 2 ** 32 for line in said("draw", 0, 8).split()}
+        proc.expect(plan["known_order"] >= 1 and plan["known_seed"] in draws, "the sampler's seed", plan)
+        proc.expect_equal((plan["announced"], plan["known_dropped"], plan["known_generator"]), (0, 0, "torch"), "the order")
+        proc.expect(plan["known_ahead"] > 0, "objects asked for by it", plan)

@@ -54,8 +54,9 @@ struct lab {
 
 struct lab_options {
     uint64_t cache_bytes, memory_bytes, small_max_bytes;
-    unsigned connections, timeout_ms;
+    unsigned connections, timeout_ms, list_lanes;
     bool prefetch, follow, list_all;
+    enum hr_list_mode list;
     const char *prefix;
 };
 
@@ -120,7 +121,7 @@ LAB_FN uint32_t lab_tree(struct lab *lab, const struct lab_options *options, con
     uint32_t number = UINT32_MAX;
     struct hr_tree_settings settings = {.prefetch = options->prefetch,
                                         .follow = options->follow,
-                                        .list_all = options->list_all,
+                                        .list = options->list_all ? HR_LIST_ALL : options->list,
                                         .revalidate_s = 3600};
     assert_int_equal(
         hr_plan_tree(lab->plan, lab->store, prefix, (uint32_t)strlen(prefix), &settings, &number), 0);
@@ -156,6 +157,7 @@ LAB_FN void lab_open(struct lab *lab, const struct lab_options *options)
         .cache_dir = lab->dir,
         .boot = boot,
         .connections = options->connections ? options->connections : 256,
+        .list_lanes = options->list_lanes,
         .memory_bytes = options->memory_bytes ? options->memory_bytes : 64 * MIB,
         .small_max_bytes = options->small_max_bytes ? options->small_max_bytes : 8 * MIB,
     };

@@ -66,9 +66,12 @@ struct s3 {
     unsigned count;
     enum s3_fault list_fault;   /* of every LIST */
     bool gets_held, lists_held; /* requests wait until it is false */
+    bool pages_held;         /* so do full pages of a listing without delimiter, behind pages_let of them */
+    bool missing_is_refused; /* 403 for a key that is not there, as to who may not list */
     unsigned delay_ms;
     bool ending;
     unsigned gets, lists, in_gets, in_gets_max;
+    unsigned pages, pages_let, delimited, heads; /* full pages without, LISTs with a delimiter; HEADs */
     uint64_t body_bytes;
     uint32_t damage;
     int fd;
@@ -192,34 +195,63 @@ static bool s3_value(const char *text, const char *name, const char *ends, char 
     return true;
 }
 
+/* The directory directly below the prefix that a key is rolled up into; "" for none. */
+static void s3_group(const char *key, size_t prefix_len, bool delimited, char ret[64])
+{
+    const char *slash = delimited ? strchr(key + prefix_len, '/') : NULL;
+    snprintf(ret, 64, "%.*s", slash ? (int)(slash - key + 1) : 0, key);
+}
+
+/* Under the lock. */
+static void s3_list_turn(struct s3 *s3, bool page, bool delimited)
+{
+    s3->lists++;
+    s3->delimited += delimited;
+    s3->pages += page;
+    unsigned number = s3->pages;
+    while ((s3->lists_held || (page && s3->pages_held && number > s3->pages_let)) && !s3->ending) {
+        pthread_cond_wait(&s3->changed, &s3->lock);
+    }
+}
+
 static bool s3_list(struct s3 *s3, int fd, const char *query)
 {
-    char prefix[1024] = "", after[1024] = "", max_text[32] = "1000";
+    char prefix[1024] = "", after[1024] = "", max_text[32] = "1000", group[64], last_group[64] = "";
     (void)s3_value(query, "prefix=", "& ", prefix, sizeof prefix);
     if (!s3_value(query, "continuation-token=", "& ", after, sizeof after)) {
         (void)s3_value(query, "start-after=", "& ", after, sizeof after);
     }
-    (void)s3_value(query, "max-keys=", "& ", max_text, sizeof max_text);
+    bool page = !s3_value(query, "max-keys=", "& ", max_text, sizeof max_text);
+    bool delimited = strstr(query, "delimiter=") != NULL;
     unsigned max = (unsigned)atoi(max_text), sent = 0;
     struct hr_buf body = HR_BUF_INIT(4 << 20);
     (void)hr_buf_puts(&body, "<ListBucketResult>");
     bool truncated = false;
     char last[64] = "";
     pthread_mutex_lock(&s3->lock);
-    s3->lists++;
     enum s3_fault fault = s3->list_fault;
-    while (s3->lists_held && !s3->ending) {
-        pthread_cond_wait(&s3->changed, &s3->lock);
-    }
+    s3_list_turn(s3, page && !delimited, delimited);
     for (unsigned i = 0; i < s3->count; i++) {
         const struct s3_object *object = &s3->objects[i];
         if (object->hidden || strncmp(object->key, prefix, strlen(prefix)) != 0 ||
             strcmp(object->key, after) <= 0) {
             continue;
         }
-        if (sent == (max < S3_PAGE ? max : S3_PAGE)) {
+        s3_group(object->key, strlen(prefix), delimited, group);
+        bool again =
+            group[0] && (strcmp(group, last_group) == 0 || strncmp(after, group, strlen(group)) == 0);
+        if (!again && sent == (max < S3_PAGE ? max : S3_PAGE)) {
             truncated = true;
             break;
+        }
+        snprintf(last, sizeof last, "%s", object->key);
+        if (group[0]) {
+            if (!again) {
+                (void)hr_buf_printf(&body, "<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>", group);
+                sent++;
+            }
+            memcpy(last_group, group, sizeof group);
+            continue;
         }
         (void)hr_buf_printf(&body, "<Contents><Key>%s</Key><Size>%llu</Size>", object->key,
                             (unsigned long long)object->size);
@@ -227,7 +259,6 @@ static bool s3_list(struct s3 *s3, int fd, const char *query)
             (void)hr_buf_printf(&body, "<ETag>&quot;%s&quot;</ETag>", object->listed_etag);
         }
         (void)hr_buf_puts(&body, "<LastModified>2026-11-21T10:00:00.000Z</LastModified></Contents>");
-        snprintf(last, sizeof last, "%s", object->key);
         sent++;
     }
     pthread_mutex_unlock(&s3->lock);
@@ -241,6 +272,23 @@ static bool s3_list(struct s3 *s3, int fd, const char *query)
     bool ok = fault ? s3_fail(fd, fault) : s3_send(fd, head, (size_t)len) && s3_send(fd, body.data, body.len);
     hr_buf_release(&body);
     return ok;
+}
+
+static bool s3_head(struct s3 *s3, int fd, const char *key)
+{
+    char head[512];
+    pthread_mutex_lock(&s3->lock);
+    s3->heads++;
+    const struct s3_object *object = s3_find(s3, key);
+    bool refused = object ? object->always == S3_REFUSED : s3->missing_is_refused;
+    int len = object && !refused ? snprintf(head, sizeof head,
+                                            "HTTP/1.1 200 OK\r\nContent-Length: %llu\r\nETag: \"%s\"\r\n"
+                                            "Last-Modified: Sat, 21 Nov 2026 10:00:00 GMT\r\n\r\n",
+                                            (unsigned long long)object->size, object->etag)
+                                 : snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n",
+                                            refused ? "403 Forbidden" : "404 Not Found");
+    pthread_mutex_unlock(&s3->lock);
+    return s3_send(fd, head, (size_t)len);
 }
 
 static bool s3_send_body(struct s3 *s3, int fd, const struct s3_object *object, enum s3_fault fault,
@@ -326,7 +374,7 @@ static bool s3_get(struct s3 *s3, int fd, const char *key, const char *request)
         pthread_cond_wait(&s3->changed, &s3->lock);
     }
     struct s3_object *object = s3_find(s3, key);
-    enum s3_fault fault = S3_MISSING;
+    enum s3_fault fault = s3->missing_is_refused ? S3_REFUSED : S3_MISSING;
     if (object) {
         fault = object->gets < S3_FAULTS ? object->fault[object->gets] : S3_FINE;
         fault = object->always ? object->always : fault;
@@ -362,7 +410,9 @@ static bool s3_serve(struct s3_peer *peer)
         }
     }
     char target[2048] = "";
-    if (sscanf(request, "GET /bucket%2000s", target) != 1) {
+    char method[8] = "";
+    if (sscanf(request, "%7s /bucket%2000s", method, target) != 2 ||
+        (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)) {
         return s3_error(peer->fd, "400 Bad Request", "InvalidRequest");
     }
     if (strstr(target, "list-type=2")) {
@@ -370,6 +420,9 @@ static bool s3_serve(struct s3_peer *peer)
     }
     char key[1024] = "";
     (void)s3_value(target, "/", "?", key, sizeof key);
+    if (method[0] == 'H') {
+        return s3_head(peer->s3, peer->fd, key);
+    }
     return s3_get(peer->s3, peer->fd, key, request);
 }
 
@@ -475,6 +528,16 @@ S3_FN void s3_hold(struct s3 *s3, bool gets, bool lists)
     pthread_mutex_lock(&s3->lock);
     s3->gets_held = gets;
     s3->lists_held = lists;
+    pthread_cond_broadcast(&s3->changed);
+    pthread_mutex_unlock(&s3->lock);
+}
+
+/* Full pages of listings without delimiter wait, behind `let` more of them. */
+S3_FN void s3_hold_pages(struct s3 *s3, bool held, unsigned let)
+{
+    pthread_mutex_lock(&s3->lock);
+    s3->pages_held = held;
+    s3->pages_let = s3->pages + let;
     pthread_cond_broadcast(&s3->changed);
     pthread_mutex_unlock(&s3->lock);
 }

@@ -223,7 +223,8 @@ static void test_sweep_leaves_large_objects_out(void **state)
     lab_settle(lab);
     assert_int_equal(lab->s3->gets, 40);
     assert_true(hr_tree_get(lab->plan, lab->tree)->sweep_done);
-    hr_sweep_announced(hr_tree_get(lab->plan, lab->tree), lab_entry_in(lab, lab->tree, "z"));
+    (void)hr_sweep_ahead(hr_tree_get(lab->plan, lab->tree), lab_entry_in(lab, lab->tree, "z"),
+                         HR_REASON_LOOKAHEAD);
     lab_settle(lab);
     assert_int_equal(lab->s3->gets, 40);
 }

@@ -175,6 +175,112 @@ static void test_bound_of_what_lies_ahead(void **state)
     assert_int_equal(lab_stats(lab).known_dropped, 0);
 }
 
+static bool has_missed(struct lab *lab)
+{
+    return lab_stats(lab).order_misses >= awaited;
+}
+
+static void note_opens(struct lab *lab, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        lab_note(lab, key_of(order[i]));
+    }
+    lab_run_ms(lab, 3 * LAB_BEAT_MS);
+}
+
+static bool is_rest_there(struct lab *lab)
+{
+    return s3_gets(lab->s3) >= OBJECTS - 10;
+}
+
+/* A program without workers: ten opens tell the rest, and the first other one ends it. */
+static void test_opens_tell_the_order(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    make_order(5, OBJECTS);
+    note_opens(lab, 10);
+    awaited = 1;
+    lab_until(lab, is_known);
+    lab_until(lab, is_rest_there);
+    lab_settle(lab);
+    struct hr_plan_stats stats = lab_stats(lab);
+    assert_int_equal(stats.known_seed, 5);
+    assert_int_equal(stats.known_objects, OBJECTS);
+    assert_string_equal(stats.known_generator, "torch");
+    assert_int_equal(stats.known_now, 1);
+    assert_int_equal(stats.known_indices, 10);
+    assert_true(stats.known_confidence > 0.999);
+    assert_int_equal(stats.known_ahead, OBJECTS - 10);
+    assert_int_equal(s3_gets(lab->s3), OBJECTS - 10); /* what lies beside the set stays there */
+    lab_note(lab, key_of(order[10]));
+    lab_run_ms(lab, 3 * LAB_BEAT_MS);
+    assert_int_equal(lab_stats(lab).known_indices, 11);
+    lab_note(lab, key_of(order[12]));
+    lab_run_ms(lab, 3 * LAB_BEAT_MS);
+    assert_int_equal(lab_stats(lab).known_dropped, 1);
+    assert_int_equal(lab_stats(lab).known_now, 0);
+}
+
+/* Nobody's order: one search, and no byte. */
+static void test_wild_opens_cost_nothing(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        order[i] = (i * 353 + 100) % OBJECTS;
+    }
+    note_opens(lab, 12);
+    awaited = 1;
+    lab_until(lab, has_missed);
+    lab_settle(lab);
+    assert_int_equal(lab_stats(lab).order_searches, 1);
+    assert_int_equal(s3_gets(lab->s3), 0);
+}
+
+/* What found no room waits for it, and gets it when something was used. */
+static void test_refused_are_asked_for_later(void **state)
+{
+    struct lab *lab = *state;
+    const uint64_t cache_bytes = 16 * MIB, size = 64 * KIB;
+    const unsigned half = (unsigned)(cache_bytes / size / 2);
+    open_objects(lab, size, cache_bytes, HR_ORDER_MODE_OFF);
+    make_order(5, OBJECTS);
+    begin_epoch(lab);
+    for (uint32_t number = 2; number < 12; number++) {
+        announce(lab, number);
+    }
+    lab_settle(lab);
+    unsigned gets = s3_gets(lab->s3);
+    assert_in_range(gets, half - 1, half);
+    assert_int_equal(lab_stats(lab).lookahead_waiting, 12 * BATCH - gets);
+    for (uint32_t i = 0; i < USED; i++) {
+        assert_int_equal(HR_STATE_KIND(lab_word(lab, key_of(order[i]))), HR_STATE_RESIDENT);
+        lab_note(lab, key_of(order[i]));
+    }
+    lab_run_ms(lab, 3 * LAB_BEAT_MS);
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), gets + USED);
+    assert_int_equal(lab_stats(lab).lookahead_waiting, 12 * BATCH - gets - USED);
+}
+
+/* The loader begins anew: what it left has no claim, and is there when it is announced again. */
+static void test_left_epoch_is_given_up(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_OFF);
+    make_order(5, OBJECTS);
+    begin_epoch(lab);
+    announce(lab, 2);
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), 3 * BATCH);
+    announce(lab, 0); /* this worker had two */
+    lab_settle(lab);
+    assert_int_equal(lab_stats(lab).lookahead_abandoned, 2 * BATCH);
+    assert_int_equal(lab_stats(lab).lookahead_waiting, 0);
+    assert_int_equal(s3_gets(lab->s3), 3 * BATCH);
+}
+
 static void test_off_searches_nothing(void **state)
 {
     struct lab *lab = *state;
@@ -202,11 +308,6 @@ static void test_order_of_something_else(void **state)
     assert_int_equal(lab_stats(lab).known_orders, 0);
     assert_int_equal(s3_gets(lab->s3), 4 * BATCH);
 } /* and the plan ends while the search may still run */
-
-static bool has_missed(struct lab *lab)
-{
-    return lab_stats(lab).order_misses >= awaited;
-}
 
 /* A validation set in its order: nothing to look for. Another sampler: looked for in a few epochs, then no
  * more. */
@@ -241,6 +342,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_first_mismatch_ends_it, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_bound_of_what_lies_ahead, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_off_searches_nothing, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_are_asked_for_later, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_left_epoch_is_given_up, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_opens_tell_the_order, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_wild_opens_cost_nothing, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_order_of_something_else, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_searches_for_nothing_end, lab_set_up, lab_tear_down),
     };

@@ -166,14 +166,48 @@ static void test_dense_cell_is_taken_whole(void **state)
         lab_read(lab, face, object, cell + (7 - i) * MIB, 4 * KIB);
         check_range(lab, i, cell + (7 - i) * MIB, 64 * KIB);
     }
-    lab_read(lab, face, object, cell + 2 * MIB, 4 * KIB);
-    check_range(lab, 4, cell, HR_CELL_BYTES);
+    lab_read(lab, face, object, cell + 2 * MIB, 4 * KIB); /* here and there: exact */
+    check_range(lab, 4, cell + 2 * MIB, 64 * KIB);
+    lab_read(lab, face, object, cell + 5 * MIB - 64 * KIB, 4 * KIB); /* beside one that is there */
+    check_range(lab, 5, cell, HR_CELL_BYTES);
     lab_settle(lab);
     assert_int_equal(cache_stats(lab).segments, 1); /* the pieces in it have gone */
     for (unsigned i = 0; i < 8; i++) {
         lab_read(lab, face, object, cell + (7 - i) * MIB, 4 * KIB);
     }
-    assert_int_equal(object->gets, 5);
+    assert_int_equal(object->gets, 6);
+}
+
+/* One exact range each, however many meet in a cell: up to half of it. */
+static void test_random_reads_stay_exact(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 4 * GIB, &object);
+    for (unsigned i = 0; i < 64; i++) { /* every third half MiB of six cells, in a wild order */
+        uint64_t at = 100 * HR_CELL_BYTES + (i * 37 % 64) * 3 * 256 * KIB;
+        lab_read(lab, face, object, at, 256 * KIB);
+    }
+    lab_settle(lab);
+    assert_int_equal(object->gets, 64);
+    assert_int_equal(asked_bytes(lab), 64 * 256 * KIB);
+}
+
+/* Samples of a shard, as MDS reads them: soon all of it, in far fewer requests than samples. */
+static void test_samples_bring_their_shard(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 64 * MIB, &object);
+    for (unsigned i = 0; i < 600; i++) {
+        uint64_t at = 1 * MIB + (i * 379 % 600) * 100 * KIB;
+        struct hr_answer answer;
+        assert_int_equal(lab_get_bytes(lab, face, 8 * (i % 600), 8, false, &answer), 0);
+        assert_int_equal(lab_get_bytes(lab, face, at, 8 * KIB, false, &answer), 0);
+    }
+    lab_settle(lab);
+    assert_true(object->gets <= 24);
+    assert_true(asked_bytes(lab) <= 64 * MIB + 2 * MIB);
 }
 
 /* From end to start in steps that are smaller than a piece. */
@@ -360,28 +394,22 @@ static void test_another_version_is_estale(void **state)
     lab_settle(lab);
 }
 
-static uint32_t first_gen;
-
-static bool relisted(struct lab *lab)
-{
-    return atomic_load(&lab->control->trees[lab->tree].gen) != first_gen;
-}
-
 /* What is open is lost; who opens again gets the new version. */
 static void test_another_version_is_followed(void **state)
 {
     struct lab *lab = *state;
     struct s3_object *object;
     uint64_t face = open_one(lab, &(struct lab_options){.follow = true}, 100 * MIB, &object);
-    first_gen = atomic_load(&lab->control->trees[lab->tree].gen);
+    struct hr_answer answer;
     object->version = 77;
     snprintf(object->etag, sizeof object->etag, "%s", "0123456789abcdef0123456789abcdef-9");
     memcpy(object->listed_etag, object->etag, sizeof object->etag);
     assert_int_equal(lab_get_bytes(lab, face, 70 * MIB, 100, false, NULL), -ESTALE);
-    lab_until(lab, relisted);
-    uint64_t other = lab_face(lab, "big");
-    assert_int_not_equal(other, face);
-    lab_read(lab, other, object, 70 * MIB, 100);
+    assert_true(HR_STATE_BY_NAME(lab_word(lab, "big")));
+    assert_int_equal(lab_get(lab, HR_OP_OPEN, "big", &answer), 0);
+    assert_true(answer.flags & HR_ANSWER_FACE);
+    assert_int_not_equal(answer.file_id, face);
+    lab_read(lab, answer.file_id, object, 70 * MIB, 100);
     lab_settle(lab);
 }
 
@@ -509,6 +537,8 @@ int main(void)
         LAB_TEST(test_random_reads_are_exact),
         LAB_TEST(test_small_random_reads_take_64_kib),
         LAB_TEST(test_dense_cell_is_taken_whole),
+        LAB_TEST(test_random_reads_stay_exact),
+        LAB_TEST(test_samples_bring_their_shard),
         LAB_TEST(test_backward_reading_does_not_thrash),
         LAB_TEST(test_short_runs_cost_little),
         LAB_TEST(test_reading_on_brings_whole_cells_ahead),

@@ -1,0 +1,42 @@
+/* Trees that are not listed: by setting, or because the store does not allow it. */
+#include "fetch/plan/inner.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "fetch/base/clock.h"
+
+#define HR_UNLISTED_MS 300000 /* after LIST was not allowed: permissions are changed by people */
+
+enum hr_list_mode hr_tree_list_mode(const struct hr_plan_tree *tree)
+{
+    return tree->list_file || tree->unlisted_until_ms > hr_clock_ms() ? HR_LIST_NONE : tree->settings.list;
+}
+
+void hr_tree_list_refused(struct hr_plan_tree *tree, const char *message)
+{
+    char text[HR_MESSAGE_MAX];
+    bool known = hr_tree_list_mode(tree) == HR_LIST_NONE;
+    tree->unlisted_until_ms = hr_clock_ms() + HR_UNLISTED_MS;
+    snprintf(text, sizeof text,
+             "%.190s; so names are asked for one by one (what is refused may be missing), directories cannot "
+             "be read (list=FILE names what is there)",
+             message);
+    if (!known) {
+        hr_tree_say(tree, -EACCES, text);
+        tree->unlisted_said = true;
+    }
+}
+
+void hr_tree_say_unlisted(struct hr_plan_tree *tree)
+{
+    char text[HR_MESSAGE_MAX];
+    if (tree->unlisted_said) {
+        return;
+    }
+    tree->unlisted_said = true;
+    snprintf(text, sizeof text,
+             "s3://%.64s/%.100s: list=none: directories cannot be read (list=FILE names what is there)",
+             hr_store_bucket(tree->store), tree->shared->prefix);
+    hr_tree_say(tree, -EACCES, text);
+}
