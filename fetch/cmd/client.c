@@ -323,8 +323,11 @@ int hr_client_attach(const struct hr_job *job, uint32_t *ret_trees, char ret_war
         return -EILSEQ;
     }
     json_t *answer = NULL;
-    error = hr_client_ask(job, true, json_pack("{s:s, s:s, s:o}", "op", "attach", "key", hex, "env", env),
-                          &answer, message);
+    json_t *request = json_pack("{s:s, s:s, s:o}", "op", "attach", "key", hex, "env", env);
+    if (job->program) {
+        json_object_set_new(request, "program", json_string(job->program)); /* left out: not UTF-8 */
+    }
+    error = hr_client_ask(job, true, request, &answer, message);
     if (error < 0) {
         return error;
     }

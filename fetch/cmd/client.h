@@ -17,6 +17,8 @@ struct hr_job {
     struct hr_maps *maps;
     char **envp; /* the environment that the job's processes have; owned */
     char cache_dir[PATH_MAX];
+    char cache_note[256]; /* one line for people, or "": why it is not where it would be */
+    const char *program;  /* whose job it is, for its report; "" when not known yet; NULL: none, a command */
 };
 
 /* Settings and cache_dir from `envp` (copied) and --set; maps from HEADRACE_MAP in it, malformed ones dropped

@@ -29,10 +29,16 @@ int hr_usage(const char *name);
 
 int hr_cmd_run(int argc, char **argv);
 int hr_cmd_ls(int argc, char **argv);
+int hr_cmd_du(int argc, char **argv);
+int hr_cmd_count(int argc, char **argv);
+int hr_cmd_refresh(int argc, char **argv);
+int hr_cmd_index(int argc, char **argv);
 int hr_cmd_stat(int argc, char **argv);
 int hr_cmd_cat(int argc, char **argv);
 int hr_cmd_top(int argc, char **argv);
 int hr_cmd_warm(int argc, char **argv);
+int hr_cmd_report(int argc, char **argv);
+int hr_cmd_stall(int argc, char **argv);
 int hr_cmd_status(int argc, char **argv);
 int hr_cmd_stop(int argc, char **argv);
 int hr_cmd_attach(int argc, char **argv);
@@ -41,6 +47,7 @@ int hr_cmd_config(int argc, char **argv);
 int hr_cmd_bench(int argc, char **argv);
 int hr_cmd_doctor(int argc, char **argv);
 int hr_cmd_probe(int argc, char **argv);
+int hr_cmd_completion(int argc, char **argv);
 int hr_cmd_version(int argc, char **argv);
 int hr_cmd_help(int argc, char **argv);
 

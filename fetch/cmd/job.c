@@ -106,6 +106,7 @@ int hr_job_load(struct hr_job *job, char *const *envp, const char *const *sets, 
             error = hr_cache_dir_check(job->cache_dir, why);
         } else {
             error = hr_cache_dir_default(env_of_job, job, job->cache_dir, sizeof job->cache_dir, why);
+            snprintf(job->cache_note, sizeof job->cache_note, "%s", error == 0 ? why : "");
         }
         if (error < 0) {
             snprintf(message, HR_MESSAGE_BYTES, "%s", why);

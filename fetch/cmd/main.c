@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config/settings.h"
+#include "fetch/cmd/manual.h"
 
 const struct hr_command hr_commands[] = {
     {"run", hr_cmd_run,
@@ -19,18 +20,47 @@ const struct hr_command hr_commands[] = {
      false},
     {"ls", hr_cmd_ls, "ls [-R] [-l] PATH|URL...", "Names below a mapped path or a URL, from the index.",
      false},
+    {"du", hr_cmd_du, "du [-h] PATH|URL...", "Bytes and number of the objects below each, from the index.",
+     false},
+    {"count", hr_cmd_count, "count PATH|URL...", "Number of the objects below each, from the index.", false},
+    {"refresh", hr_cmd_refresh, "refresh [PATH|URL]...",
+     "Lists again now, waits until the new names are there, and says how many objects were added, removed "
+     "and "
+     "changed. Running jobs see them, too. Without PATH: all maps of HEADRACE_MAP.",
+     false},
+    {"index", hr_cmd_index,
+     "index export FILE [PATH|URL] | index import FILE [--to PATH|URL] [--other-endpoint]",
+     "Takes the names of a map to other nodes, so that they need not list. `import` also reads S3 Inventory "
+     "(manifest.json, or a CSV file of it) and lists of names (`key` or `key,size,mtime,etag` a line), plain "
+     "or "
+     "gzip. --other-endpoint: the other node reaches the same bucket at another address.",
+     false},
     {"stat", hr_cmd_stat, "stat PATH|URL...", "Size, time, ETag and key of a name.", false},
     {"cat", hr_cmd_cat, "cat PATH|URL...", "Bytes of objects, through the cache.", false},
-    {"warm", hr_cmd_warm, "warm PATH...|-",
+    {"warm", hr_cmd_warm, "warm [--to DIR] PATH...|-",
      "Brings files, and all below directories, into the cache and waits until they are there; `-` reads "
      "paths "
-     "from stdin, one a line. Stops when the cache is full, before it pushes out what it brought.",
+     "from stdin, one a line. Stops when the cache is full, before it pushes out what it brought. --to "
+     "copies "
+     "them into DIR as plain files, by their paths below the map, for programs that cannot be preloaded; "
+     "files "
+     "of the same size and time are left alone.",
      false},
     {"status", hr_cmd_status, "status [--json]", "What the daemon of this cache directory did and is doing.",
      false},
     {"top", hr_cmd_top, "top [--count N]",
      "What the daemon does, each second, N times or until it is interrupted: in place on a terminal, else a "
      "line each.",
+     false},
+    {"report", hr_cmd_report, "report [--json]",
+     "Sums up the last job: what its threads waited for and how long, requests, bytes, what came ahead and "
+     "was "
+     "used, and what to change. Reports outlive the daemon.",
+     false},
+    {"stall", hr_cmd_stall, "stall [PID]",
+     "Threads that wait for headrace (of PID and of the processes below it): for what, how long, in which "
+     "state, "
+     "and their native stacks where ptrace is allowed.",
      false},
     {"stop", hr_cmd_stop, "stop", "Ends the daemon; the cache stays.", false},
     {"config", hr_cmd_config, "config", "Every setting, its value and where it came from.", false},
@@ -44,7 +74,10 @@ const struct hr_command hr_commands[] = {
     {"bench", hr_cmd_bench, "bench [--json] [--connections N[,N...]] [--requests N] URL",
      "How fast this machine gets whole objects under URL with nothing in between: the raw ceiling.", false},
     {"version", hr_cmd_version, "version", "The version.", false},
-    {"help", hr_cmd_help, "help [COMMAND|settings]", "This text; one command; the settings.", false},
+    {"completion", hr_cmd_completion, "completion bash|zsh",
+     "Completion for that shell, to be sourced, or put where it looks.", false},
+    {"help", hr_cmd_help, "help [COMMAND|settings|--man]",
+     "This text; one command; the settings; all of it as a manual page.", false},
     {"daemon", hr_cmd_daemon, "daemon --cache-dir DIR [--ready-fd N]",
      "The daemon itself; started by the others.", true},
     {"probe", hr_cmd_probe, "probe", "Does a program start under the preload and see its maps? For `run`.",
@@ -101,6 +134,10 @@ int hr_cmd_help(int argc, char **argv)
 {
     if (argc > 0 && strcmp(argv[0], "settings") == 0) {
         help_settings();
+        return 0;
+    }
+    if (argc > 0 && strcmp(argv[0], "--man") == 0) {
+        hr_manual_print();
         return 0;
     }
     if (argc > 0) {

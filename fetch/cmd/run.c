@@ -13,7 +13,9 @@
 #include "fetch/base/buf.h"
 #include "fetch/base/cleanup.h"
 #include "fetch/base/text.h"
+#include "fetch/cmd/aliases.h"
 #include "fetch/cmd/client.h"
+#include "fetch/cmd/named.h"
 #include "fetch/cmd/orders.h"
 #include "fetch/cmd/program.h"
 #include "interpose/obstacle.h"
@@ -29,7 +31,16 @@ struct run_args {
     struct hr_buf maps;          /* joined by newlines */
     const char *record, *replay; /* files, or NULL */
     bool init;
+    char program[256]; /* what the job is called in its report */
 };
+
+/* COMMAND, and the script that it runs: its first argument where that is a file. Others may hold secrets. */
+static void name_program(struct run_args *args, char *const *command)
+{
+    bool script = command[1] && command[1][0] != '-' && access(command[1], F_OK) == 0;
+    snprintf(args->program, sizeof args->program, "%s%s%s", command[0], script ? " " : "",
+             script ? command[1] : "");
+}
 
 /* --map ./x=URL: the map's path made absolute, odd characters of the working directory encoded. */
 static int add_map(struct hr_buf *maps, const char *text)
@@ -165,6 +176,9 @@ static int prepare(struct run_args *args, struct hr_job *job)
     for (unsigned i = 0; hr_settings_warning(job->settings, i); i++) {
         hr_complain("%s", hr_settings_warning(job->settings, i));
     }
+    if (job->cache_note[0]) {
+        hr_complain("%s", job->cache_note);
+    }
     if (job->maps->count == 0) {
         hr_complain("nothing is mapped: give --map PATH=URL or set HEADRACE_MAP");
         return -EINVAL;
@@ -184,10 +198,12 @@ static int prepare(struct run_args *args, struct hr_job *job)
     }
     char warning[HR_MESSAGE_BYTES] = "";
     uint32_t trees[HR_MAPS_MAX];
+    job->program = args->program;
     error = hr_client_attach(job, trees, warning, message);
     if (error == 0 && warning[0]) {
         hr_complain("%s", warning);
     }
+    error = error == 0 ? named_files(job, trees, message) : error;
     if (error == 0 && args->replay) { /* before it may be written anew */
         error = hr_order_replay(job, trees, args->replay, message);
     }
@@ -292,10 +308,14 @@ int hr_cmd_run(int argc, char **argv)
         return HR_EXIT_USAGE;
     }
     struct hr_job job = {.settings = NULL};
+    name_program(&args, argv + used);
     int error = prepare(&args, &job);
     hr_buf_release(&args.maps);
     if (error == 0) {
         error = check_command(&job, argv[used]);
+    }
+    if (error == 0) {
+        error = hr_aliases_export(&job, argv + used);
     }
     if (error < 0) {
         hr_job_free(&job);

@@ -12,6 +12,7 @@
 
 #include "fetch/base/cleanup.h"
 #include "fetch/cmd/client.h"
+#include "fetch/cmd/status.h"
 #include "fetch/serve/daemon.h"
 #include "interpose/abi.h"
 
@@ -78,6 +79,7 @@ int hr_cmd_attach(int argc, char **argv)
     struct hr_job job;
     /* A map that is malformed was dropped, and told, by whoever started us. */
     int error = hr_job_load(&job, environ, NULL, 0, true, message);
+    job.program = "";
     char warning[HR_MESSAGE_BYTES] = "";
     for (unsigned i = 0; error == 0 && i < job.maps->count; i++) {
         if (hr_job_check_point(&job, &job.maps->map[i], warning) < 0) {
@@ -166,26 +168,6 @@ int hr_cmd_stop(int argc, char **argv)
     return 0;
 }
 
-static void print_status(const json_t *document, const char *prefix)
-{
-    const char *key;
-    const json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)document, key, value)
-    {
-        char name[128];
-        snprintf(name, sizeof name, "%s%s%s", prefix, *prefix ? "." : "", key);
-        if (json_is_object(value)) {
-            print_status(value, name);
-        } else if (json_is_string(value)) {
-            printf("%-24s %s\n", name, json_string_value(value));
-        } else if (json_is_real(value)) {
-            printf("%-24s %.3f\n", name, json_real_value(value));
-        } else {
-            printf("%-24s %lld\n", name, (long long)json_integer_value(value));
-        }
-    }
-}
-
 int hr_cmd_status(int argc, char **argv)
 {
     bool as_json = argc == 1 && strcmp(argv[0], "--json") == 0;
@@ -202,7 +184,7 @@ int hr_cmd_status(int argc, char **argv)
         json_dumpf(answer, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
         putchar('\n');
     } else {
-        print_status(answer, "");
+        hr_status_print(answer);
     }
     json_decref(answer);
     hr_job_free(&job);

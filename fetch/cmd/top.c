@@ -53,14 +53,34 @@ static void print_line(const json_t *before, const json_t *now)
 static void print_reasons(const json_t *before, const json_t *now)
 {
     static const char *const reasons[] = {"demand", "lookahead", "replay", "window", "hint", "sweep"};
-    printf("\n%-10s %10s %12s %12s %14s\n", "reason", "fetched/s", "fetched", "used", "wasted MiB");
+    printf("\n%-10s %8s %10s %12s %12s %14s\n", "reason", "queued", "fetched/s", "fetched", "used",
+           "wasted MiB");
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
-        char fetched[64], used[64], wasted[64];
+        char queued[64], fetched[64], used[64], wasted[64];
+        snprintf(queued, sizeof queued, "plan.queued_%s", reasons[i]);
         snprintf(fetched, sizeof fetched, "plan.fetched_%s", reasons[i]);
         snprintf(used, sizeof used, "plan.used_%s", reasons[i]);
         snprintf(wasted, sizeof wasted, "plan.wasted_%s_bytes", reasons[i]);
-        printf("%-10s %10.0f %12.0f %12.0f %14.1f\n", reasons[i], rate(before, now, fetched),
-               figure(now, fetched), figure(now, used), figure(now, wasted) / (1 << 20));
+        printf("%-10s %8.0f %10.0f %12.0f %12.0f %14.1f\n", reasons[i], figure(now, queued),
+               rate(before, now, fetched), figure(now, fetched), figure(now, used),
+               figure(now, wasted) / (1 << 20));
+    }
+}
+
+/* What threads wait for: of each second, all threads together. */
+static void print_waits(const json_t *before, const json_t *now)
+{
+    const char *reason;
+    json_t *one;
+    json_object_foreach(json_object_get(now, "waits"), reason, one)
+    {
+        char count[64], ms[64];
+        snprintf(count, sizeof count, "waits.%s.count", reason);
+        snprintf(ms, sizeof ms, "waits.%s.ms", reason);
+        if (figure(now, count) > 0) {
+            printf("waits for %-10s %8.0f/s %10.0f ms/s %12.0f in all\n", reason, rate(before, now, count),
+                   rate(before, now, ms), figure(now, count));
+        }
     }
 }
 
@@ -79,6 +99,8 @@ static int show(const struct hr_job *job, json_t **before, bool terminal)
     print_line(*before, now);
     if (terminal) {
         print_reasons(*before, now);
+        putchar('\n');
+        print_waits(*before, now);
     }
     fflush(stdout);
     json_decref(*before);

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "fetch/base/buf.h"
 #include "fetch/base/text.h"
+#include "fetch/cmd/copying.h"
+#include "fetch/cmd/progress.h"
 #include "fetch/cmd/target.h"
 
 #define HR_WARM_BATCH 512                 /* paths a message: below the daemon's 1 MiB at 1 KiB a path */
 #define HR_WARM_POLL_MS 100               /* short enough for small sets, and nothing to a daemon */
-#define HR_WARM_LINE_MS 1000              /* between lines of progress */
 #define HR_WARM_PATH_BYTES (4 * PATH_MAX) /* percent-encoded */
 
 extern char **environ;
@@ -31,18 +31,12 @@ struct warm {
     struct hr_job job;
     uint32_t trees[HR_MAPS_MAX];
     struct share shares[HR_MAPS_MAX];
-    bool attached, terminal;
     bool full;
     uint64_t failed;
-    int64_t told_ms;
+    struct hr_progress progress;
+    const char *to; /* a directory, or NULL */
+    struct hr_copying copying;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void nap(void)
 {
@@ -139,7 +133,8 @@ static int add_path(struct warm *warm, const char *arg)
     return error;
 }
 
-static int add_lines(struct warm *warm)
+/* Paths from stdin. */
+static int each_line(struct warm *warm, int (*take)(struct warm *warm, const char *arg))
 {
     char *line = NULL;
     size_t room = 0;
@@ -149,7 +144,7 @@ static int add_lines(struct warm *warm)
         if (len > 0 && line[len - 1] == '\n') {
             line[len - 1] = '\0';
         }
-        error = line[0] ? add_path(warm, line) : 0;
+        error = line[0] ? take(warm, line) : 0;
     }
     free(line);
     return error;
@@ -224,14 +219,11 @@ static struct share sum_of(const struct warm *warm)
 static void tell(struct warm *warm, bool last)
 {
     struct share sum = sum_of(warm);
-    if (!last && warm->told_ms && now_ms() - warm->told_ms < HR_WARM_LINE_MS) {
-        return;
-    }
-    warm->told_ms = now_ms();
-    fprintf(stderr, "%s%llu of %llu files, %.1f of %.1f MiB in the cache%s", warm->terminal ? "\r" : "",
-            (unsigned long long)sum.there_files, (unsigned long long)sum.files,
-            (double)sum.there_bytes / (1 << 20), (double)sum.bytes / (1 << 20),
-            warm->terminal && !last ? "" : "\n");
+    struct hr_progress_figures figures = {.items = sum.there_files,
+                                          .items_total = sum.files,
+                                          .bytes = sum.there_bytes,
+                                          .bytes_total = sum.bytes};
+    hr_progress_tell(&warm->progress, &figures, last, NULL);
 }
 
 static int wait_for(struct warm *warm)
@@ -252,7 +244,7 @@ static int wait_for(struct warm *warm)
     }
 }
 
-static int run(struct warm *warm, int argc, char **argv)
+static int attach(struct warm *warm)
 {
     char message[HR_MESSAGE_BYTES] = "";
     int error = hr_job_load(&warm->job, environ, NULL, 0, false, message);
@@ -261,10 +253,15 @@ static int run(struct warm *warm, int argc, char **argv)
     }
     if (error < 0) {
         hr_complain("%s", message);
-        return error;
     }
+    return error;
+}
+
+static int run(struct warm *warm, int argc, char **argv)
+{
+    int error = 0;
     for (int i = 0; i < argc && error == 0; i++) {
-        error = strcmp(argv[i], "-") == 0 ? add_lines(warm) : add_path(warm, argv[i]);
+        error = strcmp(argv[i], "-") == 0 ? each_line(warm, add_path) : add_path(warm, argv[i]);
     }
     for (unsigned i = 0; i < warm->job.maps->count && error == 0; i++) {
         error = warm->shares[i].paths ? flush(warm, i, false) : 0;
@@ -280,17 +277,71 @@ static int run(struct warm *warm, int argc, char **argv)
     return error;
 }
 
+/* ---- --to ---- */
+
+static int copy_path(struct warm *warm, const char *arg)
+{
+    char path[PATH_MAX];
+    const struct hr_maps *maps = warm->job.maps;
+    int error = target_absolute(arg, path);
+    const struct hr_map *map = error == 0 ? hr_maps_find(maps, path, strlen(path)) : NULL;
+    if (!map || (warm->copying.target.map && warm->copying.target.map != map)) {
+        hr_complain("%s is in %s", arg,
+                    map           ? "another map: --to takes paths of one"
+                    : maps->count ? "no map (HEADRACE_MAP maps other paths)"
+                                  : "no map (HEADRACE_MAP is not set)");
+        warm->failed++;
+        return 0;
+    }
+    if (!warm->copying.target.map) {
+        error = hr_copying_begin(&warm->copying, &warm->job, map, warm->trees[map - maps->map], warm->to);
+        if (error < 0) {
+            return error;
+        }
+    }
+    const char *below = path + map->path_len;
+    error = hr_copying_add(&warm->copying, *below == '/' ? below + 1 : below);
+    if (error < 0) {
+        hr_complain("%s: %s", arg, strerror(-error));
+        warm->failed++;
+    }
+    return error == -ENOMEM ? error : 0;
+}
+
+static int run_to(struct warm *warm, int argc, char **argv)
+{
+    int error = 0;
+    for (int i = 0; i < argc && error == 0; i++) {
+        error = strcmp(argv[i], "-") == 0 ? each_line(warm, copy_path) : copy_path(warm, argv[i]);
+    }
+    if (error == 0 && warm->copying.target.map) {
+        error = hr_copying_run(&warm->copying);
+        warm->failed += warm->copying.failed;
+    }
+    if (warm->copying.target.map) {
+        hr_copying_end(&warm->copying);
+    }
+    return error;
+}
+
 int hr_cmd_warm(int argc, char **argv)
 {
-    if (argc == 0 || (argv[0][0] == '-' && argv[0][1])) {
+    const char *to = argc > 1 && strcmp(argv[0], "--to") == 0 ? argv[1] : NULL;
+    argc -= to ? 2 : 0;
+    argv += to ? 2 : 0;
+    if (argc == 0 || (argv[0][0] == '-' && argv[0][1]) || (to && !*to)) {
         return hr_usage("warm");
     }
     struct warm *warm = calloc(1, sizeof *warm);
     if (!warm) {
         return HR_EXIT_FAILED;
     }
-    warm->terminal = isatty(STDERR_FILENO);
-    int error = run(warm, argc, argv);
+    warm->to = to;
+    hr_progress_begin(&warm->progress, "files", true);
+    int error = attach(warm);
+    if (error == 0) {
+        error = to ? run_to(warm, argc, argv) : run(warm, argc, argv);
+    }
     bool good = error == 0 && warm->failed == 0 && !warm->full;
     for (unsigned i = 0; i < HR_MAPS_MAX; i++) {
         json_decref(warm->shares[i].paths);

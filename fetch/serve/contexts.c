@@ -7,6 +7,7 @@
 
 #include "config/maps.h"
 #include "config/settings.h"
+#include "fetch/list/filter.h"
 #include "fetch/base/cleanup.h"
 #include "fetch/base/log.h"
 
@@ -73,7 +74,7 @@ static struct hr_store *share_store(struct hr_contexts *contexts, struct hr_stor
 {
     *ret_is_new = false;
     for (struct known_store *known = contexts->known; known; known = known->next) {
-        if (known->requester_pays == requester_pays &&
+        if (known->requester_pays == requester_pays && hr_store_same_key(known->store, fresh) &&
             strcmp(hr_store_endpoint(known->store), hr_store_endpoint(fresh)) == 0 &&
             strcmp(hr_store_bucket(known->store), hr_store_bucket(fresh)) == 0 &&
             strcmp(hr_store_identity(known->store), hr_store_identity(fresh)) == 0) {
@@ -104,22 +105,57 @@ static void forget_newest(struct hr_contexts *contexts)
     free(known);
 }
 
+/* Told here, with the pattern; the plan only refuses. */
+static int check_filter(const char *include, const char *exclude, const struct hr_map *map, char message[512])
+{
+    struct hr_filter *filter = NULL;
+    char why[256] = "";
+    int error = hr_filter_new(include, exclude, &filter, why);
+    if (error < 0) {
+        snprintf(message, 512, "map %.100s: %s", map->path, why);
+    }
+    hr_filter_free(filter);
+    return error;
+}
+
+static enum hr_list_mode list_mode(const struct hr_settings *settings, const struct hr_map *map)
+{
+    switch (hr_settings_map_enum(settings, map, HR_SETTING_LIST)) {
+    case HR_SETTING_LIST_ALL:
+        return HR_LIST_ALL;
+    case HR_SETTING_LIST_DIRS:
+        return HR_LIST_DIRS;
+    case HR_SETTING_LIST_NONE:
+        return HR_LIST_NONE;
+    default:
+        return HR_LIST_AUTO;
+    }
+}
+
 static int attach_map(struct hr_contexts *contexts, const struct hr_map *map,
                       const struct hr_settings *settings, char *const *envp, char message[512],
                       uint32_t *ret_tree)
 {
     const char *endpoint = hr_settings_map_text(settings, map, HR_SETTING_ENDPOINT);
+    const char *customer_key_file = hr_settings_map_text(settings, map, HR_SETTING_CUSTOMER_KEY_FILE);
     bool requester_pays = hr_settings_map_bool(settings, map, HR_SETTING_REQUESTER_PAYS);
     struct hr_store_options options = {
         .url = map->url,
         .endpoint = endpoint[0] ? endpoint : NULL,
         .requester_pays = requester_pays,
+        .customer_key_file = customer_key_file,
         .env = env_get,
         .env_owner = (void *)(uintptr_t)envp,
     };
+    const char *include = hr_settings_map_text(settings, map, HR_SETTING_INCLUDE);
+    const char *exclude = hr_settings_map_text(settings, map, HR_SETTING_EXCLUDE);
     char why[256] = "";
     struct hr_store *store = NULL;
-    int error = hr_store_new(contexts->stores, &options, why, &store);
+    int error = check_filter(include, exclude, map, message);
+    if (error < 0) {
+        return error;
+    }
+    error = hr_store_new(contexts->stores, &options, why, &store);
     if (error < 0) {
         snprintf(message, 512, "map %.100s: %s", map->path, why[0] ? why : strerror(-error));
         return error;
@@ -132,8 +168,13 @@ static int attach_map(struct hr_contexts *contexts, const struct hr_map *map,
     }
     struct hr_tree_settings tree = {
         .prefetch = hr_settings_map_bool(settings, map, HR_SETTING_PREFETCH),
-        .list_all = hr_settings_map_enum(settings, map, HR_SETTING_LIST) == HR_SETTING_LIST_ALL,
+        .list = list_mode(settings, map),
         .follow = hr_settings_map_enum(settings, map, HR_SETTING_CHANGED) == HR_SETTING_CHANGED_FOLLOW,
+        .list_file = hr_settings_map_enum(settings, map, HR_SETTING_LIST) == HR_SETTING_LIST_FILE
+                         ? hr_settings_map_text(settings, map, HR_SETTING_LIST)
+                         : NULL,
+        .include = include,
+        .exclude = exclude,
         .revalidate_s = hr_settings_map_seconds(settings, map, HR_SETTING_REVALIDATE),
     };
     error = hr_plan_tree(contexts->plan, store, map->prefix, map->prefix_len, &tree, ret_tree);

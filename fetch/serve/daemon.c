@@ -23,10 +23,12 @@
 #include "fetch/base/log.h"
 #include "fetch/serve/contexts.h"
 #include "fetch/serve/crash.h"
+#include "fetch/serve/jobs.h"
 #include "fetch/serve/metrics.h"
 #include "fetch/serve/shm.h"
 #include "fetch/serve/slots.h"
 #include "fetch/serve/socket.h"
+#include "fetch/serve/waits.h"
 
 #define HR_WRITER_THREADS 2         /* 95 us a 100 KB file: two keep up with 20 k objects/s */
 #define HR_USE_CLOCK_MS 10000       /* step of the clock that clients note; only its order matters */
@@ -46,6 +48,8 @@ struct daemon {
     struct hr_cache *cache;
     struct hr_contexts *contexts;
     struct hr_errands *errands;
+    struct hr_jobs *jobs;
+    struct hr_waits *waits;
     struct hr_intake *intake;
     struct hr_socket *socket;
     struct hr_timer heartbeat;
@@ -82,6 +86,7 @@ static char *status_text(void *owner)
         .cache = daemon->cache,
         .plan = daemon->plan,
         .intake = daemon->intake,
+        .waits = daemon->waits,
         .cache_dir = daemon->cache_dir,
         .started_ms = daemon->started_ms,
         .contexts = atomic_load(&daemon->shm.control->context_count),
@@ -132,6 +137,8 @@ static void on_heartbeat(void *owner)
     active |= hr_plan_tick(daemon->plan);
     active |= hr_socket_activity(daemon->socket) > 0;
     active |= hr_errands_tick(daemon->errands);
+    hr_waits_tick(daemon->waits);
+    hr_jobs_tick(daemon->jobs);
     struct hr_plan_stats stats;
     hr_plan_stats(daemon->plan, &stats);
     if (active || stats.in_flight > 0) {
@@ -228,6 +235,9 @@ static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char messag
         .small_max_bytes = hr_settings_bytes(settings, HR_SETTING_SMALL_MAX, 0),
     };
     int error = hr_plan_new(&plan, &daemon->plan);
+    if (error == 0) {
+        hr_stores_on_room(daemon->stores, hr_plan_room, daemon->plan);
+    }
     if (error < 0) {
         snprintf(message, 256, "cannot make %.180s/index: %s", daemon->cache_dir, strerror(-error));
         return error;
@@ -256,15 +266,36 @@ static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char messag
     return error;
 }
 
+static int open_eyes(struct daemon *daemon)
+{
+    struct hr_jobs_options jobs = {
+        .loop = daemon->loop,
+        .cache_dir = daemon->cache_dir,
+        .plan = daemon->plan,
+        .stores = daemon->stores,
+        .cache = daemon->cache,
+        .connections = connection_budget(daemon->settings),
+        .memory_bytes = memory_budget(daemon->settings),
+    };
+    int error = hr_jobs_new(&jobs, &daemon->jobs);
+    return error < 0 ? error : hr_waits_new(daemon->plan, hr_jobs_waited, daemon->jobs, &daemon->waits);
+}
+
 static int open_doors(struct daemon *daemon, char message[256])
 {
     int error = hr_contexts_new(daemon->shm.control, daemon->plan, daemon->stores, daemon->settings,
                                 &daemon->contexts);
     if (error == 0) {
+        error = open_eyes(daemon);
+    }
+    if (error == 0) {
         error = hr_intake_start(daemon->loop, &daemon->shm, daemon->plan, daemon->cache, &daemon->intake);
     }
     if (error == 0) {
         error = hr_errands_new(daemon->loop, daemon->plan, &daemon->errands);
+    }
+    if (error == 0) {
+        hr_intake_watch(daemon->intake, daemon->waits);
     }
     struct hr_socket_options options = {
         .loop = daemon->loop,
@@ -272,6 +303,8 @@ static int open_doors(struct daemon *daemon, char message[256])
         .plan = daemon->plan,
         .contexts = daemon->contexts,
         .errands = daemon->errands,
+        .waits = daemon->waits,
+        .jobs = daemon->jobs,
         .control = daemon->shm.control,
         .status = status_text,
         .stop = stop,
@@ -339,6 +372,7 @@ static void end(struct daemon *daemon)
     }
     hr_socket_close(daemon->socket);
     hr_intake_stop(daemon->intake);
+    hr_jobs_stop(daemon->jobs);
     if (daemon->plan) {
         hr_plan_stop(daemon->plan);
     }
@@ -351,6 +385,8 @@ static void end(struct daemon *daemon)
     }
     hr_errands_free(daemon->errands);
     hr_plan_free(daemon->plan);
+    hr_waits_free(daemon->waits);
+    hr_jobs_free(daemon->jobs);
     hr_contexts_free(daemon->contexts);
     if (daemon->signal_fd >= 0) {
         close(daemon->signal_fd);

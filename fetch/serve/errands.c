@@ -7,6 +7,7 @@
 #include "fetch/base/buf.h"
 #include "fetch/base/text.h"
 #include "fetch/plan/warm.h"
+#include "fetch/serve/indexes.h"
 #include "fetch/serve/orders.h"
 
 struct hr_errands {
@@ -128,12 +129,31 @@ static json_t *do_replay(struct hr_errands *errands, const json_t *request, uint
     return hr_orders_replay(errands->orders, request, pid);
 }
 
+static json_t *do_names(struct hr_errands *errands, const json_t *request, uint32_t pid)
+{
+    (void)pid;
+    return hr_indexes_names(errands->plan, request);
+}
+
+static json_t *do_refresh(struct hr_errands *errands, const json_t *request, uint32_t pid)
+{
+    (void)pid;
+    return hr_indexes_refresh(errands->plan, request);
+}
+
+static json_t *do_import(struct hr_errands *errands, const json_t *request, uint32_t pid)
+{
+    (void)pid;
+    return hr_indexes_import(errands->plan, request);
+}
+
 json_t *hr_errands_do(struct hr_errands *errands, const char *op, const json_t *request, uint32_t pid)
 {
     static const struct {
         const char *op;
         json_t *(*fn)(struct hr_errands *errands, const json_t *request, uint32_t pid);
-    } table[] = {{"warm", do_warm}, {"warming", do_warming}, {"record", do_record}, {"replay", do_replay}};
+    } table[] = {{"warm", do_warm},   {"warming", do_warming}, {"record", do_record}, {"replay", do_replay},
+                 {"names", do_names}, {"refresh", do_refresh}, {"import", do_import}};
     for (size_t i = 0; errands && i < sizeof table / sizeof *table; i++) {
         if (strcmp(table[i].op, op) == 0) {
             json_t *answer = table[i].fn(errands, request, pid);

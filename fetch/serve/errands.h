@@ -4,6 +4,7 @@
  * paths. -EAGAIN: "list" first
  * - "warming": id -> files, bytes, there_files, there_bytes, failed, full, finished; and when it has finished
  *   names: [[path, error], ...], after which the daemon forgets it
+ * - those of indexes.h
  * - "record": trees, file -> id. The first opens in these trees, the job's in the order of its maps, go to
  * the file (plan/recording.h) until the asking process ends, or the daemon does
  * - "replay": trees, id (0: a new one), lines (plan/recording.h), more -> id. An order to follow until the

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/doing.h"
 
 static json_t *number(uint64_t value)
 {
@@ -56,10 +57,18 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "announced_used", number(plan->announced_used));
     json_object_set_new(document, "lookahead_learned", number(plan->lookahead_learned));
     json_object_set_new(document, "lookahead_dropped", number(plan->lookahead_dropped));
+    json_object_set_new(document, "lookahead_waiting", number(plan->lookahead_waiting));
+    json_object_set_new(document, "lookahead_late", number(plan->lookahead_late));
+    json_object_set_new(document, "lookahead_abandoned", number(plan->lookahead_abandoned));
     json_object_set_new(document, "order_searches", number(plan->order_searches));
     json_object_set_new(document, "order_misses", number(plan->order_misses));
     json_object_set_new(document, "known_order", number(plan->known_orders));
     json_object_set_new(document, "known_seed", number(plan->known_seed));
+    json_object_set_new(document, "known_objects", number(plan->known_objects));
+    json_object_set_new(document, "known_generator", json_string(plan->known_generator));
+    json_object_set_new(document, "known_indices", number(plan->known_indices));
+    json_object_set_new(document, "known_now", number(plan->known_now));
+    json_object_set_new(document, "known_confidence", json_real(plan->known_confidence));
     json_object_set_new(document, "known_dropped", number(plan->known_dropped));
     json_object_set_new(document, "known_ahead", number(plan->known_ahead));
     json_object_set_new(document, "replay_steps", number(plan->replay_steps));
@@ -88,6 +97,34 @@ static json_t *endpoints_of(const struct hr_stores *stores)
                                               "hedges_won", (json_int_t)stats.hedges_won));
     }
     return list;
+}
+
+/* What has not started, and the limits that it waits for. */
+static void add_queues(json_t *document, const struct hr_plan *plan)
+{
+    unsigned queued[HR_REASON_COUNT], connections;
+    uint64_t memory_bytes;
+    hr_plan_queued(plan, queued);
+    for (unsigned reason = 0; reason < HR_REASON_COUNT; reason++) {
+        by_reason(document, "queued_%s", reason, queued[reason]);
+    }
+    hr_plan_limits(plan, &connections, &memory_bytes);
+    json_object_set_new(document, "connections", number(connections));
+    json_object_set_new(document, "memory_budget_bytes", number(memory_bytes));
+}
+
+/* What threads waited for, and how long in all. */
+static json_t *waits_of(const struct hr_waits *waits)
+{
+    struct hr_wait_sum sums[HR_WAIT_REASONS];
+    json_t *document = json_object();
+    hr_waits_sum(waits, sums);
+    for (unsigned i = 0; i < HR_WAIT_REASONS; i++) {
+        json_object_set_new(
+            document, hr_wait_reason_name((enum hr_wait_reason)i),
+            json_pack("{s:I, s:f}", "count", (json_int_t)sums[i].count, "ms", (double)sums[i].us / 1000));
+    }
+    return document;
 }
 
 /* Anonymous memory of this process in bytes: what the memory budget is about. */
@@ -157,7 +194,9 @@ char *hr_metrics_json(const struct hr_metrics_sources *sources)
     json_object_set_new(document, "hedges_won", number(store.hedges_won));
     json_object_set_new(document, "errors", number(store.errors));
     json_object_set_new(document, "wait_ms", wait_of(&plan.wait));
+    json_object_set_new(document, "waits", waits_of(sources->waits));
     json_object_set_new(document, "plan", plan_of(&plan));
+    add_queues(json_object_get(document, "plan"), sources->plan);
     json_object_set_new(document, "endpoints", endpoints_of(sources->stores));
     char *text = json_dumps(document, JSON_COMPACT | JSON_PRESERVE_ORDER);
     json_decref(document);

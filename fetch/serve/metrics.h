@@ -6,6 +6,7 @@
 #include "fetch/net/http.h"
 #include "fetch/plan/plan.h"
 #include "fetch/serve/slots.h"
+#include "fetch/serve/waits.h"
 #include "fetch/store/store.h"
 
 struct hr_metrics_sources {
@@ -14,6 +15,7 @@ struct hr_metrics_sources {
     const struct hr_cache *cache;
     const struct hr_plan *plan;
     const struct hr_intake *intake;
+    const struct hr_waits *waits;
     const char *cache_dir;
     int64_t started_ms;
     uint32_t contexts;

@@ -26,6 +26,7 @@ struct hr_intake {
     _Atomic bool stop;
     struct hr_intake_stats stats;
     uint64_t taken_before;
+    struct hr_waits *waits; /* NULL: nobody looks */
 };
 
 static void *bell_main(void *owner)
@@ -70,7 +71,7 @@ static void announce(struct hr_intake *intake, const struct hr_slot *slot)
 
 static void ask_bytes(struct hr_intake *intake, const struct hr_slot *slot)
 {
-    struct hr_asker asker = hr_plan_ring_asker(intake->plan, slot->ticket);
+    struct hr_asker asker = hr_waits_asker(intake->waits, intake->plan, slot->ticket);
     struct hr_segment_ask ask;
     struct hr_reader reader = {.context = slot->context,
                                .tree = UINT32_MAX,
@@ -86,22 +87,13 @@ static void ask_bytes(struct hr_intake *intake, const struct hr_slot *slot)
     hr_plan_segment(intake->plan, &reader, &ask, slot->op == HR_OP_WHOLE, &asker);
 }
 
-static void handle(struct hr_intake *intake, const struct hr_slot *slot)
+static void ask_by_ticket(struct hr_intake *intake, const struct hr_slot *slot)
 {
-    if (slot->op == HR_OP_ANNOUNCE) {
-        announce(intake, slot);
-        return;
-    }
-    if (slot->op == HR_OP_FETCH) {
-        hr_lookahead_opened(intake->plan, slot->context, slot->tree, slot->gen, slot->entry);
-        hr_plan_fetch(intake->plan, slot->tree, slot->gen, slot->entry);
-        return;
-    }
     if (slot->op == HR_OP_SEGMENT || slot->op == HR_OP_WHOLE) {
         ask_bytes(intake, slot);
         return;
     }
-    struct hr_asker asker = hr_plan_ring_asker(intake->plan, slot->ticket);
+    struct hr_asker asker = hr_waits_asker(intake->waits, intake->plan, slot->ticket);
     if (slot->op == HR_OP_STANDIN) {
         struct hr_answer answer = {
             .error = hr_cache_standin(intake->cache, slot->map_hash, slot->path, slot->path_len),
@@ -111,6 +103,23 @@ static void handle(struct hr_intake *intake, const struct hr_slot *slot)
         return;
     }
     hr_plan_ask(intake->plan, (enum hr_op)slot->op, slot->tree, slot->path, slot->path_len, &asker);
+}
+
+static void handle(struct hr_intake *intake, const struct hr_slot *slot)
+{
+    bool on_its_way = true; /* what has a ticket and was answered at once is no wait any more */
+    if (slot->op == HR_OP_ANNOUNCE) {
+        announce(intake, slot);
+        return;
+    }
+    hr_waits_begin(intake->waits, slot);
+    if (slot->op == HR_OP_FETCH) {
+        hr_lookahead_opened(intake->plan, slot->context, slot->tree, slot->gen, slot->entry);
+        on_its_way = hr_plan_fetch(intake->plan, slot->tree, slot->gen, slot->entry);
+    } else {
+        ask_by_ticket(intake, slot);
+    }
+    hr_waits_begun(intake->waits, slot, on_its_way);
 }
 
 static void take(struct hr_intake *intake, unsigned number)
@@ -170,6 +179,11 @@ int hr_intake_start(struct hr_loop *loop, const struct hr_shm *shm, struct hr_pl
     }
     *ret = intake;
     return 0;
+}
+
+void hr_intake_watch(struct hr_intake *intake, struct hr_waits *waits)
+{
+    intake->waits = waits;
 }
 
 /* A client may have written any time: one far in the future counts as old as well. */

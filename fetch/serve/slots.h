@@ -10,6 +10,7 @@
 #include "fetch/net/loop.h"
 #include "fetch/plan/plan.h"
 #include "fetch/serve/shm.h"
+#include "fetch/serve/waits.h"
 
 struct hr_intake;
 
@@ -21,6 +22,8 @@ struct hr_intake_stats {
 
 int hr_intake_start(struct hr_loop *loop, const struct hr_shm *shm, struct hr_plan *plan,
                     struct hr_cache *cache, struct hr_intake **ret);
+/* Who waits is noted from now on; waits outlive the intake. */
+void hr_intake_watch(struct hr_intake *intake, struct hr_waits *waits);
 /* Every heartbeat: takes stale claims back. Returns true when requests came since the last call. */
 bool hr_intake_tick(struct hr_intake *intake);
 void hr_intake_stats(const struct hr_intake *intake, struct hr_intake_stats *ret);

@@ -180,6 +180,10 @@ static void op_attach(struct connection *connection, const json_t *request)
         reply_error(connection, error, message);
         return;
     }
+    const char *program = json_string_value(json_object_get(request, "program"));
+    if (program && server->options.jobs) {
+        hr_jobs_began(server->options.jobs, number, program, program[0] ? connection->pid : 0);
+    }
     char warning[512];
     hr_contexts_compare(server->options.contexts, envp, warning);
     const struct hr_context *context = &server->options.control->contexts[number];
@@ -327,6 +331,14 @@ static void handle(struct connection *connection, const json_t *request)
         char *text = server->options.status(server->options.owner);
         reply_text(connection, text ? text : "{\"error\":\"out of memory\",\"errno\":12}");
         free(text);
+        return;
+    }
+    if (strcmp(op, "waits") == 0 && server->options.waits) {
+        reply_json(connection, json_pack("{s:o}", "waits", hr_waits_json(server->options.waits)));
+        return;
+    }
+    if (strcmp(op, "report") == 0 && server->options.jobs) {
+        reply_json(connection, hr_jobs_json(server->options.jobs));
         return;
     }
     server->activity++;

@@ -1,6 +1,7 @@
 /* The daemon's Unix socket: one JSON request line in, one JSON answer line out, then the connection ends.
  *
- *   {"op":"attach","key":HEX32,"env":["NAME=VALUE",...]}   -> {"context":N,"trees":[...],"warning":"..."}
+ *   {"op":"attach","key":HEX32,"env":["NAME=VALUE",...],"program":NAME} (a job's: jobs.h)
+ * -> {"context":N,"trees":[...],"warning":"..."}
  *   {"op":"look"|"open"|"list","tree":N,"path":"..."}      ->
  * {"kind":"file"|"dir","size":..,"mtime_ns":..,"file":PATH} (list: "index":PATH of the published names; open
  * of a large object: "file" is "" and "face" its number)
@@ -8,6 +9,8 @@
  * where in the object; it holds the byte at the offset asked for
  *   those of errands.h
  *   {"op":"status"}                                        -> the status document
+ *   {"op":"waits"}                                         -> {"waits":[...]}: waits.h
+ *   {"op":"report"}                                        -> {"jobs":[...]}: jobs.h
  *   {"op":"stop"}                                          -> {} once it is on its way
  * An answer that failed is {"error":"one line","errno":N}. Paths are percent-encoded (keys may hold any
  * byte). The environment of attach carries secrets: the socket is 0600, the peer's uid is checked, buffers
@@ -19,6 +22,8 @@
 #include "fetch/plan/plan.h"
 #include "fetch/serve/contexts.h"
 #include "fetch/serve/errands.h"
+#include "fetch/serve/jobs.h"
+#include "fetch/serve/waits.h"
 
 #define HR_SOCKET_NAME "sock" /* in cache_dir */
 
@@ -30,6 +35,8 @@ struct hr_socket_options {
     struct hr_plan *plan;
     struct hr_contexts *contexts;
     struct hr_errands *errands;
+    struct hr_waits *waits; /* NULL: nobody looks */
+    struct hr_jobs *jobs;   /* NULL: none are told apart */
     struct hr_control *control;
     char *(*status)(void *owner); /* malloc'ed JSON text, one line */
     void (*stop)(void *owner);
@@ -38,7 +45,7 @@ struct hr_socket_options {
 
 int hr_socket_open(const struct hr_socket_options *options, struct hr_socket **ret);
 /* Every heartbeat: lets go of clients that neither ask nor listen. Requests handled since the last call,
- * status not counted: a sign of life from clients. */
+ * those that only look not counted: a sign of life from clients. */
 unsigned hr_socket_activity(struct hr_socket *server);
 void hr_socket_close(struct hr_socket *server); /* accepts NULL; removes the socket's name */
 

@@ -1,7 +1,9 @@
 """`make dist` and `make install`: headrace where nothing of it was installed."""
 import fcntl
 import glob
+import json
 import os
+import shlex
 import shutil
 import subprocess
 
@@ -97,6 +99,148 @@ def test_dist_first_minutes_in_a_bare_root():
         proc.expect_equal(have, fixtures.tree_digests(s.local), "digests")
 
 
+TRAIN = """
+import hashlib, multiprocessing, os, random, sys
+
+def look(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest(), os.path.relpath(path, sys.argv[2])
+
+if __name__ == "__main__":
+    paths = sorted(os.path.join(here, name) for here, _, names in os.walk(sys.argv[2]) for name in names)
+    for epoch in range(2):
+        random.Random(epoch).shuffle(paths)
+        with multiprocessing.Pool(4) as pool:
+            for digest, name in pool.imap(look, paths):
+                print(digest, name)
+"""
+# $1: the root. What the machine has of Debian is there, read-only, without the libraries that headrace would need of it.
+DEBIAN = """
+set -e
+root=$1
+for folder in usr bin sbin lib lib64; do
+    if [ -L /$folder ]; then ln -sfn "$(readlink /$folder)" "$root/$folder"
+    elif [ -d /$folder ]; then mkdir -p "$root/$folder"; mount --rbind /$folder "$root/$folder"; fi
+done
+mount --rbind /dev "$root/dev"
+mount -t proc proc "$root/proc"
+mount --bind /etc/alternatives "$root/etc/alternatives"
+shift
+for library in $HIDDEN; do mount --bind "$root/opt/nothing" "$root/$library"; done
+exec chroot "$root" /bin/sh -c "$1"
+"""
+
+
+def debian_root():
+    """A root directory to be mounted over by DEBIAN, and the environment for that: libraries of ours that are hidden in it."""
+    root = proc.temp_folder("hr-debian-")
+    for name in ("proc", "dev", "tmp", "etc/alternatives", "opt", "app", "var/tmp", "root", "cache"):
+        os.makedirs(os.path.join(root, name))
+    os.chmod(root + "/tmp", 0o1777)
+    with open(root + "/opt/nothing", "w"), open(root + "/etc/passwd", "w") as out:
+        out.write("root:x:0:0:root:/root:/bin/sh\n")
+    hidden = {os.path.realpath(path) for path in libraries_of(paths.HEADRACE)
+              if any(word in path for word in ("libcurl", "libjansson", "libunwind"))}
+    proc.expect(len(hidden) >= 3, "headrace itself needs none of them here: the test shows nothing")
+    return root, {"HIDDEN": " ".join(sorted(hidden))}
+
+
+def in_debian(s, root, more, script):
+    env = dict(s.job.env(), HOME="/root", PATH="/usr/bin:/bin:/usr/sbin:/sbin", **more)
+    for name in ("HEADRACE_CACHE_DIR", "TMPDIR"):
+        env.pop(name, None)
+    return proc.run([*paths.NAMESPACES, "sh", "-c", DEBIAN, "sh", root, script], 60, env=env)
+
+
+def digests_of(done):
+    proc.expect_equal(done.returncode, 0, proc.tail(done.stdout, done.stderr))
+    return [tuple(line.split(" ", 1)) for line in done.stdout.decode("utf-8", "surrogateescape").splitlines()]
+
+
+@test((*NEEDS, "namespaces"), timeout=120)
+def test_dist_first_minutes_with_three_commands():
+    """Debian with Python and none of headrace's libraries: tar, export, run; two epochs with four workers have the digests
+    of the originals."""
+    with scene(fixtures.mixed()) as s:
+        root, more = debian_root()
+        packed = tarball()
+        shutil.copy(packed, root + "/opt/headrace.tar.gz")
+        shutil.copy(paths.HEADRACE, root + "/opt/headrace-without-its-libraries")
+        with open(root + "/app/train.py", "w") as out:
+            out.write(TRAIN)
+        bare = in_debian(s, root, more, "/opt/headrace-without-its-libraries version")
+        proc.expect(bare.returncode != 0, "a libcurl in this root: the test shows nothing")
+        folder = os.path.basename(packed)[:-len(".tar.gz")]
+        script = ("cd /app && tar -xzf /opt/headrace.tar.gz\n"
+                  "export HEADRACE_MAP='/data=s3://bkt/train'\n"
+                  "%s/headrace run -- python3 train.py --data /data\n" % folder)
+        have = digests_of(in_debian(s, root, more, "set -e\n" + script))
+        proc.expect_equal(len(have), 2 * len(set(have)), "two epochs")
+        proc.expect_equal({name: digest for digest, name in have}, fixtures.tree_digests(s.local), "digests")
+
+
+def dockerfile():
+    """Instruction -> its texts, in order; continued lines joined."""
+    with open(os.path.join(paths.ROOT, "docs", "examples", "Dockerfile")) as file:
+        text = file.read().replace("\\\n", " ")
+    found = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            word, _, rest = line.partition(" ")
+            found.setdefault(word, []).append(rest.strip())
+    return found
+
+
+@test((*NEEDS, "namespaces"), timeout=120)
+def test_dist_dockerfile_gives_an_image_that_runs():
+    """What its ADD, COPY, RUN, ENV, ENTRYPOINT and CMD say, done by hand in a Debian root."""
+    with scene(fixtures.mixed()) as s:
+        root, more = debian_root()
+        lines, packed = dockerfile(), tarball()
+        proc.expect_equal([sorted(lines), lines["COPY"]], [["ADD", "CMD", "COPY", "ENTRYPOINT", "ENV", "FROM", "RUN", "VOLUME"],
+                                                           ["train.py /app/"]], "instructions that this test knows")
+        archive, place = lines["ADD"][0].split()
+        proc.expect_equal(archive, os.path.basename(packed).replace(os.uname().machine, "x86_64"), "the tarball's name")
+        proc.expect_equal(proc.run(["tar", "-xzf", packed, "-C", root + place], 60).returncode, 0, "ADD")
+        with open(root + "/app/train.py", "w") as out:
+            out.write(TRAIN)
+        env = dict(word.split("=", 1) for word in shlex.split(lines["ENV"][0]))
+        env["HEADRACE_MAP"] = env["HEADRACE_MAP"].replace("bucket/prefix", "bkt/train")
+        command = json.loads(lines["ENTRYPOINT"][0]) + json.loads(lines["CMD"][0])
+        script = "set -e\n%s\n%s\nexec %s\n" % (
+            "\n".join(lines["RUN"]).replace("x86_64", os.uname().machine),
+            "\n".join("export %s=%s" % (name, shlex.quote(text)) for name, text in env.items()),
+            " ".join("python3" if word == "python" else shlex.quote(word) for word in command))
+        have = digests_of(in_debian(s, root, more, script))
+        proc.expect_equal({name: digest for digest, name in have}, fixtures.tree_digests(s.local), "digests")
+        proc.expect(os.path.exists(root + "/cache/headrace/control"), "the cache is not in the volume")
+
+
+@test()
+def test_dist_pod_example_is_sound():
+    """The YAML parses; volumes, mounts and commands fit together."""
+    try:
+        import yaml
+    except ImportError:
+        raise proc.Skip("no python3-yaml") from None
+    with open(os.path.join(paths.ROOT, "docs", "examples", "pod.yaml")) as file:
+        pod = yaml.safe_load(file)
+    spec = pod["spec"]
+    volumes = {volume["name"] for volume in spec["volumes"]}
+    for container in spec["initContainers"] + spec["containers"]:
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        proc.expect(set(mounts) <= volumes, "mounts of what is no volume", mounts)
+        proc.expect(all(isinstance(word, str) for word in container["command"] + container.get("args", [])), "not text",
+                    container)
+        if container in spec["containers"]:
+            proc.expect(container["command"][0].startswith(mounts["headrace"] + "/"), "the entrypoint is in no volume")
+            env = {one["name"]: one["value"] for one in container["env"]}
+            proc.expect(env["HEADRACE_CACHE_DIR"].startswith(mounts["cache"] + "/"), "the cache is in no volume", env)
+            proc.expect(all(isinstance(value, str) for value in env.values()), "values that are no text", env)
+    copied = spec["initContainers"][0]["command"]
+    proc.expect_equal((copied[0], copied[2]), ("cp", "/opt/headrace/."), "what the init container copies")
+
+
 @test(NEEDS, timeout=120)
 def test_dist_under_a_hostile_library_path():
     """Libraries of the same names that end whoever loads them lie first in LD_LIBRARY_PATH."""
@@ -108,7 +252,9 @@ def test_dist_under_a_hostile_library_path():
                 shutil.copy(bad, os.path.join(hostile, library))
         env = map_env(s.job, LD_LIBRARY_PATH=hostile)
         done = proc.run([paths.HEADRACE, "version"], 20, env=env)
-        proc.expect_equal(done.returncode, 99, "the build's own headrace is not disturbed: the test shows nothing")
+        # 99: their constructors ran; 127: the loader misses a name in them before that.
+        proc.expect(done.returncode in (99, 127), "the build's own headrace is not disturbed: the test shows nothing",
+                    done.returncode, proc.tail(done.stderr))
         for argv in ([folder + "/headrace", "version"], [folder + "/headrace-entrypoint", "cat", s.data + "/top.txt"]):
             done = proc.run(argv, 30, env=env)
             proc.expect(done.returncode == 0 and b"head" in done.stdout, "%s: %d" % (argv, done.returncode),
@@ -147,7 +293,9 @@ def test_install_and_uninstall():
         found = sorted(os.path.relpath(os.path.join(here, name), prefix)
                        for here, _, names in os.walk(prefix) for name in names)
         proc.expect_equal(found, ["bin/headrace", "bin/headrace-entrypoint", "lib/headrace/headrace",
-                                  "lib/headrace/headrace-entrypoint", "lib/headrace/libheadrace.so"], "installed")
+                                  "lib/headrace/headrace-entrypoint", "lib/headrace/libheadrace.so",
+                                  "share/bash-completion/completions/headrace", "share/man/man1/headrace.1",
+                                  "share/zsh/site-functions/_headrace"], "installed")
         env = map_env(s.job, PATH=prefix + "/bin:" + os.environ["PATH"])
         done = proc.run(["headrace-entrypoint", "cat", s.data + "/top.txt"], 30, env=env)
         s.job.note_daemon()

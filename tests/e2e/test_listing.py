@@ -4,7 +4,7 @@ import os
 import re
 import signal
 
-from harness import build, fixtures, headrace, proc
+from harness import build, fixtures, headrace, paths, proc
 from harness.case import test
 from harness.scene import scene
 
@@ -77,7 +77,7 @@ def test_lanes_list_every_key_once():
 def test_lanes_stores_that_do_not_allow_them():
     """Without start-after or max-keys, and with disorder far behind: complete all the same, and said once."""
     for option, why, keys in (("no_start_after", "start-after", 30000), ("no_max_keys", "max-keys", 30000),
-                              ("disorder", "bytewise order", 60000)):
+                              ("disorder", "bytewise order", 120000)):
         seen, counts, log = listed("sequential", option, count=keys)
         proc.expect_equal(seen[0], keys, "keys of a store with " + option)
         said = [line for line in log.splitlines() if "listed page by page" in line]
@@ -91,6 +91,61 @@ def test_lanes_under_throttling():
     seen, counts, _ = listed("deep", "slow_down=40", count=50000)
     proc.expect_equal(seen[0], 50000, "keys")
     proc.expect(counts["refused"] > 0, "nothing was refused")
+
+
+@test(timeout=60)
+def test_listing_outlasts_a_storm():
+    """Every request from the 60th to the 140th is refused: all keys, each once."""
+    seen, counts, log = listed("hex", "storm_from=60", "storm_to=140", count=120000)
+    proc.expect_equal(seen[0], 120000, "keys")
+    proc.expect_equal(counts["refused"], 80, "requests refused")
+    proc.expect(" keys=120000 " in log, "keys counted before they are sorted", log[-1500:])
+
+
+@test(timeout=60)
+def test_endless_storm_names_the_page():
+    """Nothing but refusals from the 30th request on: an error within timeout_s that names the page, and no name."""
+    with Listd("imagenet", 200000, "storm_from=30", "storm_to=1000000000") as store:
+        data = os.path.join(proc.temp_folder(), "data")
+        with headrace.Job("%s=s3://bkt/" % data, store.url, access="a", secret="b", timeout_s=2) as job:
+            done = job.run([paths.PYTHON, "-c", "import os, sys; os.listdir(sys.argv[1])", data])
+            said = done.stderr.decode() + job.log_tail(4000)
+            proc.expect(done.returncode == 1 and "[Errno 5]" in said, "status %d" % done.returncode, said)
+            proc.expect(re.search(r"listing, page \d+: ", said), "no page is named", said)
+
+
+@test(timeout=60)
+def test_listing_while_keys_come_and_go():
+    """Every tenth key comes and goes: the others are all there, none was listed twice."""
+    code = ("import os, sys\n"
+            "names = [n for _, _, files in os.walk(sys.argv[1]) for n in files]\n"
+            "there = {int(n[4:12]) for n in names}\n"
+            "print(len(names), len(there), len([n for n in range(60000) if n % 10 != 3 and n not in there]))")
+    for lanes in (1, 48):
+        with Listd("sequential", 60000, "flicker") as store:
+            data = os.path.join(proc.temp_folder(), "data")
+            with headrace.Job("%s=s3://bkt/" % data, store.url, access="a", secret="b", list_lanes=lanes) as job:
+                names, there, missing = map(int, job.python(code, data).split())
+                proc.expect_equal((names - there, missing), (0, 0), "names twice, names missing; %d lanes" % lanes)
+                proc.expect(54000 <= there <= 60000, "%d names" % there)
+                counted = int(re.search(r"listing ended .* keys=(\d+)", job.log_tail(10**6)).group(1))
+                proc.expect_equal(counted, names, "keys that came, with those that came twice")
+
+
+@test(timeout=60)
+def test_daemon_dies_while_it_lists():
+    """kill -9 in the middle: who waits gets the whole listing of the next daemon."""
+    with Listd("deep", 60000, "latency_ms=20") as store:
+        data = os.path.join(proc.temp_folder(), "data")
+        with headrace.Job("%s=s3://bkt/" % data, store.url, access="a", secret="b", list_lanes=2) as job:
+            log = os.path.join(proc.temp_folder(), "out")
+            child = job.start([paths.PYTHON, "-c", WALK, data], log=log)
+            proc.wait_until(job.daemon_pid, 20, "a daemon")
+            job.kill_daemon()
+            proc.expect_equal(child.wait(40), 0, "status of the walk")
+            job.note_daemon()
+            with open(log) as file:
+                proc.expect_equal(int(file.read().splitlines()[-1].split()[0]), 60000, "files after a daemon's death")
 
 
 def write_many(half):

@@ -72,6 +72,83 @@ def test_place_small_dev_shm_and_private_tmp():
         expect_digests(s, done)
 
 
+# The kernel's messages go to a pipe that nobody reads: whoever asks for a name gets ENOENT, as of an automounter that ended.
+AUTOMOUNTED = """
+set -e
+home=$1/home
+shift
+mkdir "$home"
+mount -i -t autofs -o fd=1,pgrp=$$,minproto=5,maxproto=5,indirect none "$home" | :
+mountpoint -q "$home" || exit 96
+HOME=$home "$@"
+ls -A "$home" >&2
+"""
+
+
+@test((*NEEDS, "root"))
+def test_place_home_on_a_network_file_system():
+    """A home under an automounter, which no cache may be on: it goes to a local place, one line says so, nothing is made in
+    the home."""
+    with scene(fixtures.mixed()) as s:
+        place, spare = proc.temp_folder("hr-auto-"), proc.temp_folder("hr-vartmp-")
+        os.chmod(spare, 0o1777)
+        env = map_env(s.job)
+        del env["HEADRACE_CACHE_DIR"]
+        env.pop("TMPDIR", None)
+        script = "mount --bind '%s' /var/tmp\n%s" % (spare, AUTOMOUNTED)
+        run = [s.job.program, "run", "--", paths.PYTHON, "-c", WALK, s.data]
+        done = proc.run(["unshare", "-m", "sh", "-c", script, "sh", place, *run], 40, env=env)
+        if done.returncode == 96:
+            raise proc.Skip("the kernel has no autofs: " + proc.tail(done.stderr))
+        expect_digests(s, done)
+        cache = "/var/tmp/headrace-%d" % os.geteuid()
+        proc.expect_equal(done.stderr.decode().splitlines(), [
+            "headrace: %s/home/.cache/headrace is on a autofs file system: the cache is in %s (cache_dir)" % (place, cache)],
+            "what is said, and what is in the home")
+        inside = spare + "/headrace-%d" % os.geteuid()
+        proc.expect(os.path.exists(inside + "/control"), "no cache in /var/tmp", os.listdir(spare))
+        end = proc.run([s.job.program, "stop"], 20, env=dict(env, HEADRACE_CACHE_DIR=inside))
+        proc.expect_equal(end.returncode, 0, "stop: " + proc.tail(end.stderr))
+
+
+def memory_group(limit_bytes):
+    """A new memory cgroup of ours with that limit; Skip with the kernel's reason where there can be none."""
+    for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        group = "%s/headrace-test-%d" % (base, os.getpid())
+        try:
+            if not os.path.exists(base + "/cgroup.procs"):
+                continue
+            os.mkdir(group)
+            with open("%s/%s" % (group, limit), "w") as out:
+                out.write(str(limit_bytes))
+            return group
+        except OSError as error:
+            if os.path.isdir(group):
+                os.rmdir(group)
+            raise proc.Skip("no memory cgroup: %s" % error)
+    raise proc.Skip("no memory cgroup is mounted")
+
+
+@test((*NEEDS, "root"))
+def test_place_memory_cgroup():
+    """The daemon's memory for objects on their way is a quarter of the cgroup that it starts in."""
+    with scene(fixtures.mixed()) as s:
+        group = memory_group(512 << 20)
+
+        def enter():
+            with open(group + "/cgroup.procs", "w") as out:
+                out.write(str(os.getpid()))
+        try:
+            expect_digests(s, s.job.run([paths.PYTHON, "-c", WALK, s.data], preexec_fn=enter))
+            proc.expect_equal(s.job.status()["plan.memory_budget_bytes"], 128 << 20, "the budget in 512 MiB")
+            s.job.stop()
+            expect_digests(s, s.job.run([paths.PYTHON, "-c", WALK, s.data]))
+            proc.expect_equal(s.job.status()["plan.memory_budget_bytes"], 192 << 20, "the budget outside")
+        finally:
+            s.job.stop()
+            os.rmdir(group)
+
+
 @test(NEEDS)
 def test_place_two_cache_directories():
     """Two daemons beside each other; neither knows the other's objects."""
