@@ -31,7 +31,7 @@ FETCH_LIBS := $(shell pkg-config --libs $(FETCH_PKGS) 2>/dev/null) -lpthread -lm
 ROOMS := base net auth store list cache plan serve cmd
 CONFIG_SRC := $(wildcard config/*.c)
 # The part of config/ that never allocates and so may live in the preloaded object.
-CONFIG_SO_SRC := config/maps.c config/key.c
+CONFIG_SO_SRC := config/maps.c config/key.c config/links.c
 SO_SRC := $(wildcard interpose/*.c) $(CONFIG_SO_SRC)
 INDEX_SRC := interpose/index.c
 # What a program file is: the same rules in the preloaded object and in the command.
@@ -169,8 +169,19 @@ lint:
 format:
 	$$(command -v clang-format-14 || echo clang-format) -i $$(git ls-files '*.c' '*.h')
 
-install: all
+# Manual page and completions, out of the command's own tables: needs one that runs here.
+$(B)/man/headrace.1: $(B)/headrace scripts/man
+	$(Q)sh scripts/man $(B)/headrace $(B)/man
+man: $(B)/man/headrace.1
+.PHONY: man
+
+SHARE := $(DESTDIR)$(PREFIX)/share
+COMPLETIONS := $(SHARE)/bash-completion/completions/headrace $(SHARE)/zsh/site-functions/_headrace
+install: all man
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/headrace
+	install -D -m 0644 $(B)/man/headrace.1 $(SHARE)/man/man1/headrace.1
+	install -D -m 0644 $(B)/man/headrace.bash $(word 1,$(COMPLETIONS))
+	install -D -m 0644 $(B)/man/_headrace $(word 2,$(COMPLETIONS))
 	install -m 0755 $(B)/headrace $(DESTDIR)$(PREFIX)/lib/headrace/headrace
 	install -m 0755 $(B)/libheadrace.so $(DESTDIR)$(PREFIX)/lib/headrace/libheadrace.so
 	install -m 0755 scripts/headrace-entrypoint $(DESTDIR)$(PREFIX)/lib/headrace/headrace-entrypoint
@@ -178,12 +189,13 @@ install: all
 	ln -sf ../lib/headrace/headrace-entrypoint $(DESTDIR)$(PREFIX)/bin/headrace-entrypoint
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/headrace $(DESTDIR)$(PREFIX)/bin/headrace-entrypoint
+	rm -f $(SHARE)/man/man1/headrace.1 $(COMPLETIONS)
 	cd $(DESTDIR)$(PREFIX)/lib/headrace && rm -f headrace headrace-entrypoint libheadrace.so
 	-rmdir $(DESTDIR)$(PREFIX)/lib/headrace
 soak:
 	@echo "make $@: not available in this version" >&2; exit 2
 clean:
-	rm -rf build/obj build/lib build/tests build/libheadrace.so build/headrace build/headrace-dist build/dist build/exports.map \
+	rm -rf build/obj build/lib build/tests build/libheadrace.so build/headrace build/headrace-dist build/dist build/man build/exports.map \
 		build-address build-undefined build-thread
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

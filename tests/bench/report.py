@@ -1,0 +1,102 @@
+"""build/bench/results.json as a document (`sh scripts/bench --write docs/benchmarks.md` fills the block between the markers)
+and as plots (build/bench/*.png, where matplotlib is there)."""
+import os
+
+import lab
+from harness import paths, proc
+
+BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
+OWN = ("name", "note", "files_per_s", "mb_per_s", "seconds", "first_s", "gets", "lists", "heads")
+HEAD = ("", "Rate", "Seconds", "First batch, s", "GET / LIST / HEAD", "")
+ORDER = ("epochs-30", "epochs-110", "large-30", "large-110", "small", "small-30", "small-110", "budget", "known", "counts",
+         "listing", "index", "overhead")
+
+
+def number(value):
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return " / ".join(number(one) for one in value)
+    if isinstance(value, (int, float)):
+        if abs(value) >= 100 or value == int(value):
+            return "{:,.0f}".format(value)
+        return "%.3g" % value
+    return str(value).replace("|", "\\|")
+
+
+def spread(values):
+    """Median, and the range where there are several runs."""
+    if not isinstance(values, list):
+        return number(values)
+    middle = number(lab.median(values))
+    return middle if len(values) == 1 else "%s (%s to %s)" % (middle, number(min(values)), number(max(values)))
+
+
+def cells(row):
+    rate = "%s files/s" % number(row["files_per_s"]) if "files_per_s" in row else (
+        "%s MB/s" % number(row["mb_per_s"]) if "mb_per_s" in row else "")
+    requests = " / ".join(number(row[name]) for name in ("gets", "lists", "heads") if name in row)
+    rest = ["%s %s" % (name.replace("_", " "), number(value)) for name, value in row.items() if name not in OWN]
+    return [row["name"].replace("|", "\\|"), rate, spread(row.get("seconds", "")), spread(row.get("first_s", "")), requests,
+            "; ".join(rest + ([row["note"].replace("|", "\\|")] if row.get("note") else []))]
+
+
+def table(head, rows):
+    """Without the columns that no row fills."""
+    kept = [at for at in range(len(head)) if at == 0 or any(row[at] for row in rows)]
+    text = ["| %s |" % " | ".join(head[at] for at in kept), "|%s" % ("---|" * len(kept))]
+    return "\n".join(text + ["| %s |" % " | ".join(row[at] for at in kept) for row in rows]) + "\n"
+
+
+def ordered(pages):
+    return sorted(pages, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+
+def document(pages):
+    aims = [[name, one["measure"], one["aim"], number(one["value"]), "yes" if one["met"] else "**no**"]
+            for name in ordered(pages) for one in pages[name]["aims"]]
+    text = ["### Aims\n", table(["Bench", "Measure", "Aim", "Measured", "Met"], aims)] if aims else []
+    for name in ordered(pages):
+        page = pages[name]
+        text.append("### %s\n" % name)
+        text.append("`%s`: %s. %d cores, load %s at the start, %s; %d s.\n" % (
+            page["command"], page["settings"], page["cores"], page["load"][0], page["when"][:16].replace("T", " "),
+            page["took_s"]))
+        if page["rows"]:
+            text.append(table(HEAD, [cells(row) for row in page["rows"]]))
+        text += ["%s\n" % note for note in page["notes"]]
+        if page.get("text"):
+            text.append("```\n%s\n```\n" % page["text"].rstrip())
+    return "\n".join(text)
+
+
+def write(path):
+    with open(path) as file:
+        text = file.read()
+    proc.expect(text.count(BEGIN) == 1 and text.count(END) == 1, "%s has no markers" % path)
+    before, _, rest = text.partition(BEGIN)
+    with open(path, "w") as out:
+        out.write(before + BEGIN + "\n" + document(lab.load()) + "\n" + END + rest.partition(END)[2])
+
+
+def plots(pages):
+    """One picture an epochs page: files a second of everyone."""
+    try:
+        import matplotlib
+    except ImportError:
+        print("no matplotlib: no plots")
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    for name in [one for one in ordered(pages) if one.startswith("epochs-")]:
+        rows = [row for row in pages[name]["rows"] if row.get("files_per_s")]
+        figure, axes = pyplot.subplots(figsize=(9, 0.3 * len(rows) + 1))
+        axes.barh([row["name"] for row in rows][::-1], [row["files_per_s"] for row in rows][::-1],
+                  color=["#3a7" if row["name"].startswith("headrace") else "#999" for row in rows][::-1])
+        axes.set_xscale("log")
+        axes.set_xlabel("files a second")
+        axes.set_title(pages[name]["settings"])
+        figure.tight_layout()
+        figure.savefig(os.path.join(paths.BUILD, "bench", name + ".png"), dpi=120)
+        pyplot.close(figure)
+    print("plots: build/bench/*.png")
