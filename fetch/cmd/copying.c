@@ -22,25 +22,6 @@
 
 /* ---- names ---- */
 
-static int map_index(struct hr_copying *copying, const char *file)
-{
-    hr_cleanup_fd int fd = open(file, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        return -errno;
-    }
-    void *base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
-        return -errno;
-    }
-    int error = hr_index_adopt(&copying->index, base, (uint64_t)st.st_size);
-    if (error < 0) {
-        munmap(base, (size_t)st.st_size);
-        copying->index.names = NULL;
-    }
-    return error;
-}
-
 int hr_copying_begin(struct hr_copying *copying, const struct hr_job *job, const struct hr_map *map,
                      uint32_t tree, const char *dir)
 {
@@ -61,7 +42,7 @@ int hr_copying_begin(struct hr_copying *copying, const struct hr_job *job, const
     }
     int error = target_ask(&copying->target, "list", "", &answer, message);
     if (error == 0) {
-        error = map_index(copying, json_string_value(json_object_get(answer, "index")));
+        error = named_index_map(json_string_value(json_object_get(answer, "index")), &copying->names);
         snprintf(message, sizeof message, "%s", strerror(-error));
     }
     json_decref(answer);
@@ -73,9 +54,7 @@ int hr_copying_begin(struct hr_copying *copying, const struct hr_job *job, const
 
 void hr_copying_end(struct hr_copying *copying)
 {
-    if (copying->index.names) {
-        munmap((void *)(uintptr_t)copying->index.names, copying->index.names->file_bytes);
-    }
+    named_index_unmap(&copying->names);
     if (copying->dir_fd >= 0) {
         close(copying->dir_fd);
     }
@@ -84,7 +63,7 @@ void hr_copying_end(struct hr_copying *copying)
 
 static int add_entry(struct hr_copying *copying, uint32_t entry)
 {
-    if (copying->index.entries[entry].kind != HR_KIND_FILE) {
+    if (copying->names.index.entries[entry].kind != HR_KIND_FILE) {
         return 0;
     }
     if (copying->count == copying->room) {
@@ -98,13 +77,13 @@ static int add_entry(struct hr_copying *copying, uint32_t entry)
     }
     copying->entries[copying->count++] = entry;
     copying->figures.items_total++;
-    copying->figures.bytes_total += copying->index.entries[entry].size;
+    copying->figures.bytes_total += copying->names.index.entries[entry].size;
     return 0;
 }
 
 int hr_copying_add(struct hr_copying *copying, const char *path)
 {
-    const struct hr_index *index = &copying->index;
+    const struct hr_index *index = &copying->names.index;
     uint32_t entry;
     int error = hr_index_lookup(index, path, strlen(path), &entry);
     if (error < 0 || index->entries[entry].kind == HR_KIND_FILE) {
@@ -131,11 +110,11 @@ static size_t ask_ahead(struct hr_copying *copying, size_t first)
          at++) {
         struct hr_buf text = HR_BUF_INIT(4 * PATH_MAX);
         uint32_t entry = copying->entries[at];
-        int len = hr_index_path(&copying->index, entry, path, sizeof path);
+        int len = hr_index_path(&copying->names.index, entry, path, sizeof path);
         if (len > 0 && hr_percent_encode(path, (size_t)len, true, &text) == 0) {
             json_array_append_new(paths, json_string(text.data));
         }
-        bytes += copying->index.entries[entry].size;
+        bytes += copying->names.index.entries[entry].size;
         hr_buf_release(&text);
     }
     if (at > first && hr_client_ask(&copying->target.job, true,
@@ -265,8 +244,8 @@ static int copy_range(struct hr_copying *copying, size_t first, size_t end)
 {
     char path[PATH_MAX], message[HR_MESSAGE_BYTES] = "";
     for (size_t at = first; at < end; at++) {
-        const struct hr_entry *entry = &copying->index.entries[copying->entries[at]];
-        int len = hr_index_path(&copying->index, copying->entries[at], path, sizeof path);
+        const struct hr_entry *entry = &copying->names.index.entries[copying->entries[at]];
+        int len = hr_index_path(&copying->names.index, copying->entries[at], path, sizeof path);
         snprintf(message, sizeof message, "%s", strerror(len < 0 ? -len : 0));
         int error = len < 0 ? len : copy_one(copying, path, entry, message);
         if (error == -ENOSPC || error == -EDQUOT) {

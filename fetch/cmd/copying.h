@@ -6,13 +6,13 @@
 
 #include "fetch/cmd/progress.h"
 #include "fetch/cmd/target.h"
-#include "interpose/index.h"
+#include "fetch/cmd/named.h"
 
 struct hr_copying {
     struct target target; /* of the map; its job is the caller's */
     const char *dir;
     int dir_fd;
-    struct hr_index index;
+    struct named_index names;
     uint32_t *entries; /* files that are asked for */
     size_t count, room;
     struct hr_progress progress;

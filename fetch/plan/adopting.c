@@ -268,44 +268,18 @@ void hr_adopting_want(struct hr_plan_tree *tree, const struct hr_asker *asker)
     }
 }
 
-/* A LOOK or OPEN that waits for the names. */
-struct later {
-    struct hr_plan *plan;
-    struct hr_asker asker;
-    enum hr_op op;
-    uint32_t tree;
-    uint32_t path_len;
-    char path[];
-};
-
-static void names_there(void *owner, uint32_t ticket, const struct hr_answer *answer)
-{
-    struct later *later = owner;
-    struct hr_asker asker = later->asker;
-    (void)ticket;
-    if (answer->error < 0) {
-        hr_answer_error(&asker, answer->error);
-    } else {
-        hr_plan_ask(later->plan, later->op, later->tree, later->path, later->path_len, &asker);
-    }
-    free(later);
-}
-
 bool hr_adopting_ask(struct hr_plan_tree *tree, enum hr_op op, const char *path, uint32_t path_len,
                      const struct hr_asker *asker)
 {
     if (!tree->list_file || tree->index.names || path_len == 0 || (op != HR_OP_LOOK && op != HR_OP_OPEN)) {
         return false;
     }
-    struct later *later = calloc(1, sizeof *later + path_len);
-    if (!later) {
-        hr_answer_error(asker, -ENOMEM);
+    struct hr_asker waits;
+    int error = hr_later(tree, op, path, path_len, asker, &waits);
+    if (error < 0) {
+        hr_answer_error(asker, error);
         return true;
     }
-    *later = (struct later){
-        .plan = tree->plan, .asker = *asker, .op = op, .tree = tree->number, .path_len = path_len};
-    memcpy(later->path, path, path_len);
-    struct hr_asker waits = {.fn = names_there, .owner = later};
     hr_adopting_want(tree, &waits);
     return true;
 }

@@ -3,46 +3,17 @@
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* A LOOK that waits for the listing. */
-struct later {
-    struct hr_plan *plan;
-    struct hr_asker asker;
-    uint32_t tree;
-    uint32_t path_len;
-    char path[];
-};
-
-static void listed(void *owner, uint32_t ticket, const struct hr_answer *answer)
-{
-    struct later *later = owner;
-    struct hr_asker asker = later->asker;
-    (void)ticket;
-    if (answer->error < 0) {
-        hr_answer_error(&asker, answer->error);
-    } else {
-        hr_plan_ask(later->plan, HR_OP_LOOK, later->tree, later->path, later->path_len, &asker);
-    }
-    free(later);
-}
 
 static void look_later(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
                        const struct hr_asker *asker)
 {
-    struct later *later = calloc(1, sizeof *later + path_len);
-    if (!later) {
-        hr_answer_error(asker, -ENOMEM);
-        return;
+    struct hr_asker waits;
+    int error = hr_later(tree, HR_OP_LOOK, path, path_len, asker, &waits);
+    if (error < 0) {
+        hr_answer_error(asker, error);
+    } else {
+        hr_listing_want(tree, &waits);
     }
-    later->plan = tree->plan;
-    later->asker = *asker;
-    later->tree = tree->number;
-    later->path_len = path_len;
-    memcpy(later->path, path, path_len);
-    struct hr_asker waits = {.fn = listed, .owner = later};
-    hr_listing_want(tree, &waits);
 }
 
 bool hr_filtered_ask(struct hr_plan_tree *tree, enum hr_op op, const char *path, uint32_t path_len,

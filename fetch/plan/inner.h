@@ -304,6 +304,11 @@ void hr_waiters_answer(struct hr_waiter **list, const struct hr_answer *answer);
 /* look.c */
 void hr_look_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
                  const struct hr_asker *asker);
+/* later.c: an asker that asks this again once it is answered without an error. It must be answered. 0 or
+ * -ENOMEM. */
+int hr_later(const struct hr_plan_tree *tree, enum hr_op op, const char *path, uint32_t path_len,
+             const struct hr_asker *asker, struct hr_asker *ret);
+
 /* filtered.c: true: answered, or will be. */
 bool hr_filtered_ask(struct hr_plan_tree *tree, enum hr_op op, const char *path, uint32_t path_len,
                      const struct hr_asker *asker);
