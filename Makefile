@@ -123,6 +123,8 @@ $(B)/tests/unit/config/%: tests/unit/config/%.c $(CONFIG_LIB)
 
 # interpose/ as a plain object set: its pure parts (path, index, view) are linked into ordinary tests.
 UNIT_SO_SRC := $(filter-out $(NO_THREAD),$(SO_SRC))
+# Else make removes them after each build.
+.SECONDARY: $(call obj,$(UNIT_SO_SRC))
 $(B)/tests/unit/interpose/%: tests/unit/interpose/%.c $(call obj,$(UNIT_SO_SRC))
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  UNIT    $<")
@@ -140,17 +142,22 @@ $(B)/tests/preload/%: tests/preload/%.c Makefile
 probes: $(PROBE_BIN)
 .PHONY: probes
 
-# Fuzzers need clang: tests/fuzz/fuzz_X.c with `int LLVMFuzzerTestOneInput(...)`.
+# Fuzzers need clang: tests/fuzz/fuzz_X.c with `int LLVMFuzzerTestOneInput(...)`. What they run is compiled once, by this
+# Makefile with other flags, and looked at again by each `make fuzz`.
 FUZZ_BIN := $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_OBJ_SRC := $(CONFIG_SRC) $(wildcard fetch/base/*.c fetch/auth/*.c fetch/store/*.c fetch/net/*.c fetch/list/*.c) \
-	interpose/index.c interpose/path.c interpose/tiny.c
-$(B)/tests/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJ_SRC)
+FUZZ_B := $(B)/fuzz
+FUZZ_LIBS := $(patsubst %,$(FUZZ_B)/lib/%.a,config base net auth store list cache plan serve) \
+	$(patsubst %,$(FUZZ_B)/obj/interpose/%.o,path tiny)
+FUZZ_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all
+fuzz-objects:
+	$(Q)$(MAKE) --no-print-directory $(if $(V),,-s) CC=clang SAN= B=$(FUZZ_B) CFLAGS='$(CFLAGS) -fsanitize=fuzzer-no-link $(FUZZ_FLAGS)' $(FUZZ_LIBS)
+.PHONY: fuzz-objects
+$(FUZZ_LIBS): fuzz-objects ;
+$(B)/tests/fuzz/%: tests/fuzz/%.c $(FUZZ_LIBS)
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  FUZZ    $<")
-	$(Q)clang $(filter-out -MMD -MP,$(BASE_FLAGS)) $(FETCH_CFLAGS) -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=all -o $@ $< $(FUZZ_OBJ_SRC) $(FETCH_LIBS)
-$(B)/tests/fuzz/fuzz_socket $(B)/tests/fuzz/fuzz_slots: \
-	FUZZ_OBJ_SRC += $(wildcard fetch/cache/*.c fetch/plan/*.c fetch/serve/*.c)
+	$(Q)clang $(filter-out -MMD -MP,$(BASE_FLAGS)) $(FETCH_CFLAGS) -fsanitize=fuzzer $(FUZZ_FLAGS) -o $@ $< \
+		-Wl,--start-group $(FUZZ_LIBS) -Wl,--end-group $(FETCH_LIBS)
 fuzz: $(FUZZ_BIN)
 
 deps:
@@ -195,7 +202,7 @@ uninstall:
 soak:
 	@echo "make $@: not available in this version" >&2; exit 2
 clean:
-	rm -rf build/obj build/lib build/tests build/libheadrace.so build/headrace build/headrace-dist build/dist build/man build/exports.map \
+	rm -rf build/obj build/lib build/fuzz build/tests build/libheadrace.so build/headrace build/headrace-dist build/dist build/man build/exports.map \
 		build-address build-undefined build-thread
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

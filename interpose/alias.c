@@ -1,6 +1,7 @@
 #include "interpose/alias.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "config/links.h"
 #include "interpose/context.h"
@@ -112,4 +113,11 @@ HR_NOINLINE bool hr_alias_find(int dirfd, const char *path, bool follow, struct 
 HR_NOINLINE bool hr_alias_missed_looked(int dirfd, const char *path, bool follow, struct hr_place *ret)
 {
     return *path && walk_all(dirfd, path, follow, ret) && follows[ret->map];
+}
+
+HR_NOINLINE bool hr_alias_leads_looked(const char *path, struct hr_place *ret)
+{
+    struct stat stat;
+    return HR_SYS4(SYS_newfstatat, AT_FDCWD, path, &stat, 0) == -ENOENT &&
+           hr_alias_missed_looked(AT_FDCWD, path, true, ret);
 }

@@ -27,4 +27,12 @@ static inline bool hr_alias_missed(int dirfd, const char *path, bool follow, str
            hr_alias_missed_looked(dirfd, path, follow, ret);
 }
 
+/* The same before a call that libc makes inside itself: the kernel finds nothing at `path`. One system call,
+ * with symlinks=follow alone. */
+bool hr_alias_leads_looked(const char *path, struct hr_place *ret);
+static inline bool hr_alias_leads(const char *path, struct hr_place *ret)
+{
+    return __builtin_expect(hr_alias_follows, 0) && hr_alias_leads_looked(path, ret);
+}
+
 #endif

@@ -1,6 +1,7 @@
 /* statfs and statvfs: a map is a read-only file system of its own, full, with as many files as its index has.
  */
 
+#include "interpose/alias.h"
 #include "interpose/context.h"
 #include "interpose/door.h"
 #include "interpose/identity.h"
@@ -112,39 +113,55 @@ static int answer_statvfs(const struct hr_place *place, struct statvfs64 *ret)
     return (int)hr_edge(error);
 }
 
+/* After the kernel said ENOENT: a symlink may lead into a map (symlinks=follow). */
+static HR_NOINLINE int missed_statfs(const char *path, struct statfs64 *ret, int result)
+{
+    struct hr_place place;
+    return result < 0 && hr_alias_missed(AT_FDCWD, path, true, &place) ? answer_statfs(&place, ret) : result;
+}
+
+static HR_NOINLINE int missed_statvfs(const char *path, struct statvfs64 *ret, int result)
+{
+    struct hr_place place;
+    return result < 0 && hr_alias_missed(AT_FDCWD, path, true, &place) ? answer_statvfs(&place, ret) : result;
+}
+
 int statfs(const char *path, struct statfs *ret)
 {
     struct hr_place place;
-    return hr_door_target(AT_FDCWD, &path, &place) ? answer_statfs(&place, (struct statfs64 *)ret)
-                                                   : HR_REAL(statfs)(path, ret);
+    return hr_door_target(AT_FDCWD, &path, &place)
+               ? answer_statfs(&place, (struct statfs64 *)ret)
+               : missed_statfs(path, (struct statfs64 *)ret, HR_REAL(statfs)(path, ret));
 }
 
 int __statfs(const char *path, struct statfs *ret)
 {
     struct hr_place place;
-    return hr_door_target(AT_FDCWD, &path, &place) ? answer_statfs(&place, (struct statfs64 *)ret)
-                                                   : HR_REAL(__statfs)(path, ret);
+    return hr_door_target(AT_FDCWD, &path, &place)
+               ? answer_statfs(&place, (struct statfs64 *)ret)
+               : missed_statfs(path, (struct statfs64 *)ret, HR_REAL(__statfs)(path, ret));
 }
 
 int statfs64(const char *path, struct statfs64 *ret)
 {
     struct hr_place place;
     return hr_door_target(AT_FDCWD, &path, &place) ? answer_statfs(&place, ret)
-                                                   : HR_REAL(statfs64)(path, ret);
+                                                   : missed_statfs(path, ret, HR_REAL(statfs64)(path, ret));
 }
 
 int statvfs(const char *path, struct statvfs *ret)
 {
     struct hr_place place;
-    return hr_door_target(AT_FDCWD, &path, &place) ? answer_statvfs(&place, (struct statvfs64 *)ret)
-                                                   : HR_REAL(statvfs)(path, ret);
+    return hr_door_target(AT_FDCWD, &path, &place)
+               ? answer_statvfs(&place, (struct statvfs64 *)ret)
+               : missed_statvfs(path, (struct statvfs64 *)ret, HR_REAL(statvfs)(path, ret));
 }
 
 int statvfs64(const char *path, struct statvfs64 *ret)
 {
     struct hr_place place;
     return hr_door_target(AT_FDCWD, &path, &place) ? answer_statvfs(&place, ret)
-                                                   : HR_REAL(statvfs64)(path, ret);
+                                                   : missed_statvfs(path, ret, HR_REAL(statvfs64)(path, ret));
 }
 
 int fstatfs64(int fd, struct statfs64 *ret)

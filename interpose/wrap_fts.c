@@ -6,6 +6,7 @@
 #define HR_HEAP_BY_CONTRACT /* nodes are the caller's to look at until the walk moves on */
 #include <fts.h>
 
+#include "interpose/alias.h"
 #include "interpose/door.h"
 #include "interpose/inner.h"
 
@@ -426,8 +427,8 @@ static HR_NOINLINE bool any_is_ours(char *const *paths)
 {
     struct hr_place place;
     for (; *paths; paths++) {
-        if (**paths &&
-            (hr_path_find_as(AT_FDCWD, *paths, true, &place) || hr_path_is_way(AT_FDCWD, *paths, &place))) {
+        if (**paths && (hr_path_find_as(AT_FDCWD, *paths, true, &place) ||
+                        hr_path_is_way(AT_FDCWD, *paths, &place) || hr_alias_leads(*paths, &place))) {
             return true;
         }
     }

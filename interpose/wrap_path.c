@@ -160,6 +160,17 @@ static HR_NOINLINE ssize_t readlink_proc(int dirfd, const char *path, char *buff
     return (ssize_t)bytes;
 }
 
+static HR_NOINLINE bool may_be_standin(const char *text, size_t len, size_t room)
+{
+    static const char folder[] = "/dirs/";
+    size_t word = sizeof(folder) - 1;
+    bool found = len == room;
+    for (size_t at = 0; !found && at + word <= len; at++) {
+        found = memcmp(text + at, folder, word) == 0;
+    }
+    return found;
+}
+
 static inline bool is_proc(const char *path)
 {
     return path && path[0] == '/' && path[1] == 'p' && strncmp(path, "/proc/", sizeof("/proc/") - 1) == 0;
@@ -185,45 +196,60 @@ static inline bool look_here(int dirfd, const char *path)
     return HR_UNLIKELY(hr_active) && hr_path_maybe(dirfd, path);
 }
 
-/* May the answer be another than the kernel's? */
-static inline bool link_is_ours(int dirfd, const char *path)
+/* The rest of the kernel's longer answer goes too: not all callers end the text by the length. */
+static HR_NOINLINE ssize_t tell_again(int dirfd, const char *path, char *buffer, size_t size, ssize_t len)
 {
-    return HR_UNLIKELY(hr_active) && (hr_path_maybe(dirfd, path) || is_proc(path));
+    ssize_t mapped = readlink_proc(dirfd, path, buffer, size);
+    if (mapped >= 0 && mapped < len) {
+        memset(buffer + mapped, 0, (size_t)(len - mapped));
+    }
+    return mapped;
+}
+
+/* After the real call, which a program that touches no map makes alone: what is said of a stand-in directory,
+ * or was cut, is asked for once more. */
+static inline ssize_t told(int dirfd, const char *path, char *buffer, size_t size, ssize_t len)
+{
+    return HR_UNLIKELY(hr_active) && is_proc(path) && len > 0 && may_be_standin(buffer, (size_t)len, size)
+               ? tell_again(dirfd, path, buffer, size, len)
+               : len;
 }
 
 ssize_t readlink(const char *path, char *buffer, size_t size)
 {
-    if (link_is_ours(AT_FDCWD, path)) {
+    if (look_here(AT_FDCWD, path)) {
         return readlink_slow(AT_FDCWD, path, buffer, size);
     }
-    return hr_real.readlink ? hr_real.readlink(path, buffer, size)
-                            : (ssize_t)hr_edge(HR_SYS4(SYS_readlinkat, AT_FDCWD, path, buffer, size));
+    return told(AT_FDCWD, path, buffer, size,
+                hr_real.readlink ? hr_real.readlink(path, buffer, size)
+                                 : (ssize_t)hr_edge(HR_SYS4(SYS_readlinkat, AT_FDCWD, path, buffer, size)));
 }
 
 ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t size)
 {
-    if (link_is_ours(dirfd, path)) {
+    if (look_here(dirfd, path)) {
         return readlink_slow(dirfd, path, buffer, size);
     }
-    return hr_real.readlinkat ? hr_real.readlinkat(dirfd, path, buffer, size)
-                              : (ssize_t)hr_edge(HR_SYS4(SYS_readlinkat, dirfd, path, buffer, size));
+    return told(dirfd, path, buffer, size,
+                hr_real.readlinkat ? hr_real.readlinkat(dirfd, path, buffer, size)
+                                   : (ssize_t)hr_edge(HR_SYS4(SYS_readlinkat, dirfd, path, buffer, size)));
 }
 
 /* An overflow is the real one's to report. */
 ssize_t __readlink_chk(const char *path, char *buffer, size_t size, size_t room)
 {
-    if (size <= room && (link_is_ours(AT_FDCWD, path) || !HR_REAL(__readlink_chk))) {
+    if (size <= room && (look_here(AT_FDCWD, path) || !HR_REAL(__readlink_chk))) {
         return readlink_slow(AT_FDCWD, path, buffer, size);
     }
-    return HR_REAL(__readlink_chk)(path, buffer, size, room);
+    return told(AT_FDCWD, path, buffer, size, HR_REAL(__readlink_chk)(path, buffer, size, room));
 }
 
 ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t size, size_t room)
 {
-    if (size <= room && (link_is_ours(dirfd, path) || !HR_REAL(__readlinkat_chk))) {
+    if (size <= room && (look_here(dirfd, path) || !HR_REAL(__readlinkat_chk))) {
         return readlink_slow(dirfd, path, buffer, size);
     }
-    return HR_REAL(__readlinkat_chk)(dirfd, path, buffer, size, room);
+    return told(dirfd, path, buffer, size, HR_REAL(__readlinkat_chk)(dirfd, path, buffer, size, room));
 }
 
 /* ---- realpath

@@ -6,6 +6,7 @@
                                there */
 #include <ftw.h>
 
+#include "interpose/alias.h"
 #include "interpose/abi.h"
 #include "interpose/door.h"
 #include "interpose/sys.h"
@@ -353,7 +354,8 @@ static HR_NOINLINE int walk_tree(const char *path, visit_fn visit, int flags, bo
 static HR_NOINLINE bool walk_is_ours(const char *path)
 {
     struct hr_place place;
-    return hr_path_find_as(AT_FDCWD, path, true, &place) || hr_path_is_way(AT_FDCWD, path, &place);
+    return hr_path_find_as(AT_FDCWD, path, true, &place) || hr_path_is_way(AT_FDCWD, path, &place) ||
+           hr_alias_leads(path, &place);
 }
 
 static inline bool ours(const char *path)

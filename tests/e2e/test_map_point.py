@@ -3,6 +3,7 @@ import contextlib
 import os
 
 from harness import fixtures, headrace, paths, proc
+from harness.build import compile_c
 from harness.case import test
 from harness.scene import scene
 
@@ -137,6 +138,23 @@ def test_map_point_getcwd_realpath_and_proc_self_cwd():
 
 
 @test(NEEDS)
+def test_map_point_link_of_the_working_directory_in_small_buffers():
+    """readlink cuts without a word: of what is cut the mapped path, too; of an ordinary directory the kernel's."""
+    code = ("import ctypes, os, sys\nlibc = ctypes.CDLL(None)\n"
+            "for folder in sys.argv[1:]:\n"
+            "    os.chdir(folder)\n"
+            "    for size in (1, 7, len(folder) - 1, len(folder), len(folder) + 1, 4000):\n"
+            "        room = ctypes.create_string_buffer(4001)\n"
+            "        got = libc.readlink(b'/proc/self/cwd', room, ctypes.c_size_t(size))\n"
+            "        print(got, room.value.decode() == folder[:size])\n")
+    with points() as s:
+        folders = [os.path.join(s.work, "absent", "a"), s.work]
+        want = ["%d True" % min(size, len(folder)) for folder in folders
+                for size in (1, 7, len(folder) - 1, len(folder), len(folder) + 1, 4000)]
+        proc.expect_equal(s.job.python(code, *folders).splitlines(), want, "what readlink gives")
+
+
+@test(NEEDS)
 def test_map_point_getcwd_in_a_folder_that_went_away():
     """The cache is emptied under a program that stands in a map: the place keeps its name and can be left."""
     code = ("import os, shutil, sys\nos.chdir(sys.argv[1] + '/a/deep')\nshutil.rmtree(sys.argv[2] + '/dirs')\n"
@@ -260,6 +278,52 @@ except OSError as e: print(e.strerror)
         proc.expect_equal(s.job.python(code, top, places[1], cwd="/").splitlines(), follow, "of the map")
         s.job.maps, s.job.settings["symlinks"] = [plain], "follow"
         proc.expect_equal(s.job.python(code, top, places[2], cwd="/").splitlines(), follow, "of all maps")
+
+
+INSIDE_LIBC = r"""
+#include <errno.h>
+#include <fts.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+static int files;
+static int visit(const char *path, const struct stat *stat, int type, struct FTW *at)
+{
+    (void)path, (void)stat, (void)at;
+    files += type == FTW_F;
+    return 0;
+}
+int main(int argc, char **argv)
+{
+    struct statvfs volume = {0};
+    struct statfs old = {0};
+    char *roots[] = {argv[argc - 1], NULL};
+    FTS *walk = fts_open(roots, FTS_LOGICAL, NULL);
+    int listed = 0;
+    for (FTSENT *entry; walk && (entry = fts_read(walk));) listed += entry->fts_info == FTS_F;
+    if (walk) fts_close(walk);
+    int walked = nftw(roots[0], visit, 8, 0) < 0 ? errno : 0;
+    int known = statvfs(roots[0], &volume) < 0 ? errno : 0;
+    printf("%d %d %d %d %d %d\n", listed, walked, files, known, statfs(roots[0], &old) < 0, (volume.f_flag & ST_RDONLY) != 0);
+    return 0;
+}
+"""
+
+
+@test(NEEDS)
+def test_symlinks_follow_holds_for_walks_and_sizes_inside_libc():
+    """fts, nftw, statfs and statvfs, whose ways libc goes by itself; without the setting they find nothing."""
+    program = compile_c(INSIDE_LIBC)
+    with points() as s:
+        place = proc.temp_folder("hr-late-")
+        os.symlink(os.path.join(s.work, "absent"), place + "/late")
+        s.job.maps = [s.job.maps[0]]
+        asked = [paths.PYTHON, "-c", "import os, sys; os.execv(sys.argv[1], [sys.argv[1], sys.argv[2] + '/late/b'])", program, place]
+        proc.expect_equal(lines(s.job.good(asked, cwd="/")), ["0 2 0 2 1 0"], "symlinks=run")
+        s.job.settings["symlinks"] = "follow"
+        count = len(os.listdir(s.local + "/b"))
+        proc.expect_equal(lines(s.job.good(asked, cwd="/")), ["%d 0 %d 0 0 1" % (count, count)], "symlinks=follow")
 
 
 @test(NEEDS)

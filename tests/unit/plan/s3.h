@@ -558,4 +558,12 @@ S3_FN unsigned s3_lists(struct s3 *s3)
     return lists;
 }
 
+S3_FN unsigned s3_delimited(struct s3 *s3)
+{
+    pthread_mutex_lock(&s3->lock);
+    unsigned delimited = s3->delimited;
+    pthread_mutex_unlock(&s3->lock);
+    return delimited;
+}
+
 #endif

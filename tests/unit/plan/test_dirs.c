@@ -124,10 +124,10 @@ static void test_directory_before_the_listing(void **state)
     lab_open(lab, &(struct lab_options){0});
     s3_hold_pages(lab->s3, true, 1);
     check_names(lab, "b", "sub/ x y ");
-    assert_int_equal(lab->s3->delimited, 1);
+    assert_int_equal(s3_delimited(lab->s3), 1);
     check_names(lab, "", "a/ b/ top ");
     check_names(lab, "b", "sub/ x y "); /* known */
-    assert_int_equal(lab->s3->delimited, 2);
+    assert_int_equal(s3_delimited(lab->s3), 2);
     unsigned lists = s3_lists(lab->s3);
     assert_int_equal(lab_get(lab, HR_OP_LOOK, "b/x", &answer), 0);
     assert_int_equal(answer.size, 2000);
@@ -185,7 +185,7 @@ static void test_flat_root_is_left_to_the_listing(void **state)
     lab_open(lab, &(struct lab_options){.list_lanes = 48});
     assert_int_equal(lab_get(lab, HR_OP_DIR, "", &answer), 0);
     assert_int_equal(answer.file_id, 0);
-    assert_int_equal(lab->s3->delimited, 0);
+    assert_int_equal(s3_delimited(lab->s3), 0);
     assert_int_equal(tree_of(lab)->index.names->file_count, WIDE);
 }
 
@@ -199,9 +199,9 @@ static void test_list_dirs_never_lists_all(void **state)
     check_names(lab, "", "a/ b/ top ");
     check_names(lab, "b", "sub/ x y ");
     check_names(lab, "b/sub", "z ");
-    assert_int_equal(lab->s3->delimited, 3);
+    assert_int_equal(s3_delimited(lab->s3), 3);
     assert_int_equal(lab_get(lab, HR_OP_DIR, "a", &answer), 0);
-    assert_int_equal(lab->s3->delimited, 6);
+    assert_int_equal(s3_delimited(lab->s3), 6);
     names_of(lab, answer.file_id, text, sizeof text);
     assert_int_equal(strlen(text), WIDE * 7);
     for (int i = 0; i < 200; i++) {
@@ -224,7 +224,7 @@ static void test_what_is_no_directory(void **state)
     assert_int_equal(lab_get(lab, HR_OP_DIR, "b/x", NULL), -ENOTDIR);
     assert_int_equal(lab_get(lab, HR_OP_DIR, "b/none", NULL), -ENOENT);
     check_names(lab, "b/sub", "z ");
-    assert_int_equal(lab->s3->delimited, 3);
+    assert_int_equal(s3_delimited(lab->s3), 3);
 }
 
 /* What is in the store now: an older answer counts no more, and its file goes. */
