@@ -17,6 +17,7 @@
 #define TURN_TIMEOUT_MS 40000   /* longer than an attach may take: its thread is gone */
 #define INTERRUPTIBLE_AFTER_MS 2000
 #define RETRY_MS 10
+#define FOLDER_AT (sizeof("/objects/") - 1)
 #define DIRS_MAX 8 /* cache directories that one process sees in its life */
 
 struct hr_maps hr_maps;
@@ -166,6 +167,7 @@ static int try_join(const char *dir)
                                         .maps = &control->contexts[context],
                                         .live = live};
     live->dir = dir;
+    live->dir_len = (uint32_t)strlen(dir);
     atomic_store_explicit(&cache_dir, dir, memory_order_release);
     atomic_store_explicit(&current, live, memory_order_release);
     return 0;
@@ -321,14 +323,18 @@ const char *hr_session_dir(const struct hr_session *session)
 
 int hr_session_file_path(const struct hr_session *session, uint64_t file_id, char *ret_path, size_t room)
 {
-    struct hr_out out;
-    hr_out_init(&out, ret_path, room);
-    hr_out_text(&out, hr_session_dir(session));
-    hr_out_text(&out, "/objects/");
-    hr_out_hex(&out, file_id & 0xff, 2);
-    hr_out_text(&out, "/");
-    hr_out_hex(&out, file_id, 16);
-    return hr_out_done(&out);
+    static const char shape[] = "/objects/XX/ID______________";
+    char digits[HR_HEX_DIGITS];
+    size_t len = session->live->dir_len;
+    if (len + sizeof(shape) > room) {
+        return -ENAMETOOLONG;
+    }
+    hr_hex16(file_id, digits);
+    memcpy(ret_path, session->live->dir, len);
+    memcpy(ret_path + len, shape, sizeof(shape));
+    memcpy(ret_path + len + FOLDER_AT, digits + HR_HEX_DIGITS - 2, 2);
+    memcpy(ret_path + len + sizeof(shape) - 1 - HR_HEX_DIGITS, digits, HR_HEX_DIGITS);
+    return (int)(len + sizeof(shape) - 1);
 }
 
 void hr_session_say(const struct hr_session *session, uint32_t tree)

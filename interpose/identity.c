@@ -2,7 +2,6 @@
 
 #include <limits.h>
 #include <stdatomic.h>
-#include <sys/auxv.h>
 
 #include "interpose/context.h"
 #include "interpose/standin.h"
@@ -13,19 +12,30 @@
 
 #define TORN_TRIES 1000 /* of one record; the daemon writes 64 bytes */
 #define ID_DIGITS 16
+/* A field that the daemon may be writing. */
+#define SHARED(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 /* One record, whole. False: it is being written and its writer does not come on, or it is another inode's by
  * now. */
-static bool read_record(const struct hr_resident *record, uint64_t ino, struct hr_resident *ret)
+static bool read_record(const struct hr_resident *record, uint64_t ino, struct hr_identity *ret,
+                        uint32_t *ret_nonce, uint32_t *ret_flags)
 {
     for (unsigned i = 0; i < TORN_TRIES; i++) {
         uint32_t seq = atomic_load_explicit(&record->seq, memory_order_acquire);
         if (seq & 1) {
             continue;
         }
-        hr_copy_shared(ret, record, sizeof(*ret));
+        uint64_t found = atomic_load_explicit(&record->ino, memory_order_relaxed);
+        *ret = (struct hr_identity){.ino = SHARED(record->object_ino),
+                                    .dev = SHARED(record->object_dev),
+                                    .size = SHARED(record->size),
+                                    .mtime_ns = SHARED(record->mtime_ns),
+                                    .file_id = SHARED(record->file_id)};
+        *ret_nonce = SHARED(record->nonce);
+        *ret_flags = SHARED(record->flags);
+        atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&record->seq, memory_order_relaxed) == seq) {
-            return atomic_load_explicit(&ret->ino, memory_order_relaxed) == ino;
+            return found == ino;
         }
     }
     return false;
@@ -35,7 +45,9 @@ static bool read_record(const struct hr_resident *record, uint64_t ino, struct h
 static bool lookup(const struct hr_residents *table, uint64_t ino, bool is_face, uint64_t size,
                    uint32_t nonce, struct hr_identity *ret)
 {
-    struct hr_resident copy;
+    struct hr_identity copy;
+    uint32_t its_nonce;
+    uint32_t flags;
     uint64_t at = hr_ino_slot(ino, table->capacity);
     if (ino == 0 || ino == HR_INO_GONE) {
         return false;
@@ -47,13 +59,9 @@ static bool lookup(const struct hr_residents *table, uint64_t ino, bool is_face,
             return false;
         }
         /* An inode may be there twice: evicted but open somewhere, and given again to a new file. */
-        if (found == ino && read_record(record, ino, &copy) && copy.nonce == nonce &&
-            (copy.flags & HR_RESIDENT_FACE ? is_face : !is_face && copy.size == size)) {
-            *ret = (struct hr_identity){.ino = copy.object_ino,
-                                        .dev = copy.object_dev,
-                                        .size = copy.size,
-                                        .mtime_ns = copy.mtime_ns,
-                                        .file_id = copy.file_id};
+        if (found == ino && read_record(record, ino, &copy, &its_nonce, &flags) && its_nonce == nonce &&
+            (flags & HR_RESIDENT_FACE ? is_face : !is_face && copy.size == size)) {
+            *ret = copy;
             return true;
         }
     }
@@ -102,7 +110,7 @@ static bool named_like_ours(int fd)
 static unsigned form_of(const struct stat *stat)
 {
     unsigned mode = stat->st_mode & 07777;
-    bool form = S_ISREG(stat->st_mode) && stat->st_nlink <= 1 && stat->st_uid == (uid_t)getauxval(AT_EUID) &&
+    bool form = S_ISREG(stat->st_mode) && stat->st_nlink <= 1 && stat->st_uid == (uid_t)hr_view_owner() &&
                 (mode == HR_CACHE_FILE_MODE || (mode == HR_FACE_FILE_MODE && stat->st_size == 0));
     return form ? mode : 0;
 }

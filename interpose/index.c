@@ -1,5 +1,6 @@
 #include "interpose/index.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -85,6 +86,28 @@ static uint64_t fold_product(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Fewer than eight bytes, the first one lowest. */
+static uint64_t last_bytes(const char *name, size_t len)
+{
+    uint64_t word = 0;
+    unsigned shift = 0;
+    if (len & 4) {
+        uint32_t four;
+        memcpy(&four, name, sizeof(four));
+        word = le32toh(four);
+        shift = 32;
+        name += 4;
+    }
+    if (len & 2) {
+        uint16_t two;
+        memcpy(&two, name, sizeof(two));
+        word |= (uint64_t)le16toh(two) << shift;
+        shift += 16;
+        name += 2;
+    }
+    return len & 1 ? word | (uint64_t)(unsigned char)*name << shift : word;
+}
+
 uint64_t hr_index_hash_seeded(uint64_t seed, const char *name, size_t name_len)
 {
     /* Odd constants with mixed bits: 2^64 / golden ratio, and splitmix64's first multiplier. */
@@ -96,10 +119,7 @@ uint64_t hr_index_hash_seeded(uint64_t seed, const char *name, size_t name_len)
         memcpy(&word, name, sizeof(word));
         hash = fold_product(hash ^ word, step) + word;
     }
-    word = 0;
-    for (size_t i = 0; i < name_len; i++) {
-        word |= (uint64_t)(unsigned char)name[i] << (8 * i);
-    }
+    word = last_bytes(name, name_len);
     return hr_mix64(fold_product(hash ^ word, step) + word);
 }
 

@@ -13,6 +13,7 @@
 struct hr_live {
     struct hr_session session;
     const char *dir; /* its cache_dir */
+    uint32_t dir_len;
     _Atomic(const struct hr_residents *) residents;
     _Atomic uint32_t residents_gen;
     _Atomic(const struct hr_tree_view *) views[HR_TREES_MAX];

@@ -64,14 +64,10 @@ bool hr_path_under(const char *path, unsigned *ret_map, uint32_t *ret_len)
         return false;
     }
     for (unsigned i = 0; i < root_count; i++) {
-        const char *root = roots[i].path;
-        uint32_t at = 0;
-        while (at < roots[i].len && path[at] == root[at]) {
-            at++;
-        }
-        if (at == roots[i].len && (path[at] == '/' || path[at] == '\0')) {
+        uint32_t len = roots[i].len;
+        if (strncmp(path, roots[i].path, len) == 0 && (path[len] == '/' || path[len] == '\0')) {
             *ret_map = roots[i].map;
-            *ret_len = at;
+            *ret_len = len;
             return true;
         }
     }

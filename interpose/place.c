@@ -67,10 +67,34 @@ static int resolve(int dirfd, const char *path, struct hr_place *place, bool *re
                         &place->must_be_dir);
 }
 
+/* An absolute path in canonical form, but for one slash at its end, as programs mostly have it: what
+ * hr_path_join makes of it is itself. */
+static bool take_plain(const char *path, struct hr_place *ret)
+{
+    uint32_t root;
+    if (!path || path[0] != '/' || !hr_path_under(path, &ret->map, &root) || hr_path_is_odd(path + root)) {
+        return false;
+    }
+    size_t len = root + strlen(path + root);
+    if (len >= sizeof(ret->path)) {
+        return false;
+    }
+    ret->must_be_dir = path[len - 1] == '/'; /* never the root's: a map's path is canonical */
+    len -= ret->must_be_dir;
+    memcpy(ret->path, path, len);
+    ret->path[len] = '\0';
+    ret->len = (uint32_t)len;
+    ret->rel = root + (ret->path[root] == '/');
+    return true;
+}
+
 bool hr_path_find_as(int dirfd, const char *path, bool follow, struct hr_place *ret)
 {
     bool inside;
     uint32_t root;
+    if (HR_LIKELY(take_plain(path, ret))) {
+        return true;
+    }
     if (!hr_path_maybe(dirfd, path)) {
         return false;
     }

@@ -10,6 +10,7 @@
 #include "interpose/standin.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
+#include "interpose/view.h"
 #include "interpose/inner.h"
 
 /* In libc's shared part since 2.3.2; pthread_atfork itself is a static stub around it or needs 2.34. */
@@ -58,6 +59,7 @@ __attribute__((constructor)) static void start(void)
         if (hr_maps.count) {
             hr_pid_remember();
             hr_path_init(&hr_maps);
+            hr_view_init();
             hr_alias_init();
             hr_attach_init();
             hr_cwd_init();

@@ -1,5 +1,6 @@
 #include "interpose/tiny.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <time.h>
@@ -36,16 +37,32 @@ void hr_out_text(struct hr_out *out, const char *text)
     hr_out_bytes(out, text, strlen(text));
 }
 
+/* Eight digits at once: a nibble a byte, then what makes a digit or a letter of each. */
+static uint64_t hex_of(uint32_t value)
+{
+    const uint64_t ones = 0x0101010101010101ull;
+    uint64_t nibbles = value;
+    nibbles = (nibbles | nibbles << 16) & 0x0000ffff0000ffffull;
+    nibbles = (nibbles | nibbles << 8) & 0x00ff00ff00ff00ffull;
+    nibbles = (nibbles | nibbles << 4) & 0x0f0f0f0f0f0f0f0full;
+    uint64_t letters = (nibbles + 6 * ones) >> 4 & ones;
+    return nibbles + '0' * ones + letters * ('a' - '0' - 10);
+}
+
+void hr_hex16(uint64_t value, char ret_text[HR_HEX_DIGITS])
+{
+    const uint64_t halves[2] = {htobe64(hex_of((uint32_t)(value >> 32))), htobe64(hex_of((uint32_t)value))};
+    memcpy(ret_text, halves, sizeof(halves));
+}
+
 void hr_out_hex(struct hr_out *out, uint64_t value, unsigned digits)
 {
-    char text[16];
+    char text[HR_HEX_DIGITS];
     if (digits > sizeof(text)) {
         digits = sizeof(text);
     }
-    for (unsigned i = digits; i-- > 0; value >>= 4) {
-        text[i] = "0123456789abcdef"[value & 15];
-    }
-    hr_out_bytes(out, text, digits);
+    hr_hex16(value, text);
+    hr_out_bytes(out, text + sizeof(text) - digits, digits);
 }
 
 void hr_out_decimal(struct hr_out *out, uint64_t value)
@@ -68,6 +85,11 @@ void hr_copy_shared(void *to, const void *from, size_t bytes)
 {
     char *out = to;
     const char *in = from;
+    for (; (uintptr_t)in % sizeof(uint64_t) == 0 && bytes >= sizeof(uint64_t);
+         bytes -= sizeof(uint64_t), in += sizeof(uint64_t), out += sizeof(uint64_t)) {
+        uint64_t word = __atomic_load_n((const uint64_t __attribute__((may_alias)) *)in, __ATOMIC_ACQUIRE);
+        memcpy(out, &word, sizeof(word));
+    }
     for (; bytes >= sizeof(uint32_t);
          bytes -= sizeof(uint32_t), in += sizeof(uint32_t), out += sizeof(uint32_t)) {
         uint32_t word = __atomic_load_n((const uint32_t __attribute__((may_alias)) *)in, __ATOMIC_ACQUIRE);

@@ -18,6 +18,9 @@ struct hr_out {
 void hr_out_init(struct hr_out *out, char *buffer, size_t room);
 void hr_out_bytes(struct hr_out *out, const char *bytes, size_t len);
 void hr_out_text(struct hr_out *out, const char *text);
+/* All digits of a number, lower case, not terminated. */
+#define HR_HEX_DIGITS 16
+void hr_hex16(uint64_t value, char ret_text[HR_HEX_DIGITS]);
 void hr_out_hex(struct hr_out *out, uint64_t value, unsigned digits); /* lower case, zero-padded */
 void hr_out_decimal(struct hr_out *out, uint64_t value);
 /* Length, or -ENAMETOOLONG when something did not fit. Always terminated. */

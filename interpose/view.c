@@ -48,17 +48,20 @@ static bool leads_to_a_map(const struct hr_place *place)
 static void fill(struct hr_object *ret, const struct hr_place *place, const struct hr_tree *tree,
                  uint32_t kind, uint64_t size, int64_t mtime_ns)
 {
+    *ret = (struct hr_object){.kind = kind,
+                              .map = place->map,
+                              .size = kind == HR_KIND_DIR ? DIR_SIZE_BYTES : size,
+                              .mtime_ns = kind == HR_KIND_DIR && tree->dirs_ns ? tree->dirs_ns : mtime_ns,
+                              .dev = tree->dev};
+}
+
+static uint64_t ino_of(const struct hr_place *place, const struct hr_tree *tree)
+{
     uint32_t head = tree->prefix_len <= HR_KEY_MAX ? tree->prefix_len : HR_KEY_MAX;
     if (rel_len_of(place) == 0 && head > 0) {
         head--; /* the root's key, without its trailing slash */
     }
-    *ret = (struct hr_object){
-        .kind = kind,
-        .map = place->map,
-        .size = kind == HR_KIND_DIR ? DIR_SIZE_BYTES : size,
-        .mtime_ns = kind == HR_KIND_DIR && tree->dirs_ns ? tree->dirs_ns : mtime_ns,
-        .ino = hr_object_ino(tree->salt, tree->prefix, head, rel_of(place), rel_len_of(place)),
-        .dev = tree->dev};
+    return hr_object_ino(tree->salt, tree->prefix, head, rel_of(place), rel_len_of(place));
 }
 
 static int check_kind(const struct hr_place *place, const struct hr_object *object)
@@ -148,6 +151,9 @@ int hr_view_find(const struct hr_place *place, struct hr_object *ret)
         int error = hr_session_get(&session);
         if (!error) {
             error = hr_view_locate(&session, place, HR_OP_LOOK, ret, &file_id);
+        }
+        if (!error) {
+            ret->ino = ino_of(place, &session.control->trees[session.maps->tree[place->map]]);
         }
         if (error != -EAGAIN) {
             return error;
@@ -261,15 +267,18 @@ static void split_ns(int64_t ns, int64_t *ret_seconds, uint32_t *ret_ns)
     *ret_ns = (uint32_t)(rest < 0 ? rest + NS : rest);
 }
 
-/* The owner is the caller: no system call, so as the program was started. */
-static uint32_t owner(void)
+static uint32_t owner;
+static uint32_t group;
+
+void hr_view_init(void)
 {
-    return (uint32_t)getauxval(AT_EUID);
+    owner = (uint32_t)getauxval(AT_EUID);
+    group = (uint32_t)getauxval(AT_EGID);
 }
 
-static uint32_t group(void)
+uint32_t hr_view_owner(void)
 {
-    return (uint32_t)getauxval(AT_EGID);
+    return owner;
 }
 
 void hr_view_stat(const struct hr_object *object, struct stat *ret)
@@ -283,8 +292,8 @@ void hr_view_stat(const struct hr_object *object, struct stat *ret)
     ret->st_ino = object->ino;
     ret->st_mode = mode_of(object);
     ret->st_nlink = 1;
-    ret->st_uid = owner();
-    ret->st_gid = group();
+    ret->st_uid = owner;
+    ret->st_gid = group;
     ret->st_size = (off_t)object->size;
     ret->st_blksize = (blksize_t)io_bytes(object);
     ret->st_blocks = (blkcnt_t)blocks(object);
@@ -304,8 +313,8 @@ void hr_view_statx(const struct hr_object *object, unsigned mask, struct statx *
     ret->stx_mask = STATX_BASIC_STATS;
     ret->stx_blksize = io_bytes(object);
     ret->stx_nlink = 1;
-    ret->stx_uid = owner();
-    ret->stx_gid = group();
+    ret->stx_uid = owner;
+    ret->stx_gid = group;
     ret->stx_mode = (uint16_t)mode_of(object);
     ret->stx_ino = object->ino;
     ret->stx_size = object->size;

@@ -20,7 +20,7 @@ struct hr_object {
     uint32_t map;
     uint64_t size;
     int64_t mtime_ns;
-    uint64_t ino;
+    uint64_t ino; /* from hr_view_find and hr_identity: an open does without */
     uint32_t dev;
     bool face; /* the daemon answered an OPEN, with a face */
     /* Known from an index: its view (NULL when the daemon answered) and entry. */
@@ -52,6 +52,10 @@ struct hr_view_dir {
 int hr_view_dir(const struct hr_place *place, struct hr_view_dir *ret);
 void hr_view_dir_end(struct hr_view_dir *dir);
 
+/* Once, before hr_active. */
+void hr_view_init(void);
+/* Whose everything is: the caller's, without a system call as the program was started. */
+uint32_t hr_view_owner(void);
 void hr_view_stat(const struct hr_object *object, struct stat *ret);
 void hr_view_statx(const struct hr_object *object, unsigned mask, struct statx *ret);
 
