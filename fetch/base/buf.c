@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fetch/base/block.h"
+
 /* First size of a buffer that grows by small pieces, bytes; below it doubling would only cost reallocs. */
 #define FIRST_CAP_BYTES 64
 
@@ -16,7 +18,11 @@ void hr_buf_init(struct hr_buf *buf, size_t ceiling_bytes)
 
 void hr_buf_release(struct hr_buf *buf)
 {
-    free(buf->data);
+    if (buf->is_block) {
+        hr_block_give(buf->data);
+    } else {
+        free(buf->data);
+    }
     hr_buf_init(buf, buf->ceiling);
 }
 
@@ -26,6 +32,20 @@ void hr_buf_reset(struct hr_buf *buf)
     if (buf->data) {
         buf->data[0] = '\0';
     }
+}
+
+static char *resize(struct hr_buf *buf, size_t bytes)
+{
+    if (!buf->is_block) {
+        return realloc(buf->data, bytes);
+    }
+    char *data = malloc(bytes);
+    if (data) {
+        memcpy(data, buf->data, buf->len + 1);
+        hr_block_give(buf->data);
+        buf->is_block = false;
+    }
+    return data;
 }
 
 /* A first reservation is taken exactly (a known size must not cost twice its memory); later ones double. */
@@ -47,10 +67,10 @@ int hr_buf_reserve(struct hr_buf *buf, size_t more_bytes)
     if (want == SIZE_MAX) {
         return -ENOMEM;
     }
-    char *data = realloc(buf->data, want + 1);
+    char *data = resize(buf, want + 1);
     if (!data && want > need) {
         want = need;
-        data = realloc(buf->data, want + 1);
+        data = resize(buf, want + 1);
     }
     if (!data) {
         return -ENOMEM;
@@ -58,6 +78,21 @@ int hr_buf_reserve(struct hr_buf *buf, size_t more_bytes)
     buf->data = data;
     buf->cap = want;
     buf->data[buf->len] = '\0';
+    return 0;
+}
+
+int hr_buf_reserve_body(struct hr_buf *buf, size_t bytes)
+{
+    bool fits =
+        !buf->data && bytes >= HR_BLOCK_LEAST_BYTES && bytes <= HR_BLOCK_BYTES && bytes <= buf->ceiling;
+    char *block = fits ? hr_block_take() : NULL;
+    if (!block) {
+        return hr_buf_reserve(buf, bytes);
+    }
+    buf->data = block;
+    buf->cap = bytes;
+    buf->is_block = true;
+    buf->data[0] = '\0';
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #define HR_BASE_BUF_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct hr_buf {
@@ -13,6 +14,7 @@ struct hr_buf {
     size_t len;
     size_t cap;     /* bytes that fit without growing, the terminator not counted */
     size_t ceiling; /* never grows beyond this many bytes */
+    bool is_block;  /* data is one of block.h's */
 };
 
 #define HR_BUF_INIT(max_bytes)                                                                               \
@@ -25,6 +27,9 @@ void hr_buf_release(struct hr_buf *buf); /* frees; the buffer is empty and usabl
 void hr_buf_reset(struct hr_buf *buf);   /* len = 0, keeps the memory */
 /* 0, -ENOMEM, or -EFBIG when the ceiling would be passed. */
 int hr_buf_reserve(struct hr_buf *buf, size_t more_bytes);
+/* The same for an empty buffer that will hold so many bytes, out of memory that goes round where they fill
+ * it. */
+int hr_buf_reserve_body(struct hr_buf *buf, size_t bytes);
 int hr_buf_append(struct hr_buf *buf, const void *bytes, size_t len);
 int hr_buf_puts(struct hr_buf *buf, const char *text);
 int hr_buf_printf(struct hr_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -187,7 +187,7 @@ size_t hr_http_on_body(char *bytes, size_t size, size_t count, void *arg)
             hint = (uint64_t)request->content_length;
         }
         hint = hint < max_bytes ? hint : max_bytes;
-        int r = hr_buf_reserve(body, hint > len ? (size_t)hint : len < max_bytes ? len : max_bytes);
+        int r = hr_buf_reserve_body(body, hint > len ? (size_t)hint : len < max_bytes ? len : max_bytes);
         if (r < 0) {
             impl->verdict = r;
             return 0;

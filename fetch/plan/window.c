@@ -16,7 +16,8 @@
 #define HR_SKIP_BYTES (1u << 20) /* gap that reading on may have: what a request costs, in bytes */
 #define HR_RUN_BYTES (1u << 20)  /* a run of this length goes on */
 #define HR_RUN_GROWS 3           /* before: a piece is so many times what was read */
-#define HR_WINDOW_CELLS_MAX 16   /* 128 MiB: 1 Gbit/s for a second */
+#define HR_WINDOW_CELLS_MAX 36   /* 288 MiB: 1.4 GB/s for the 200 ms that a cell takes from afar */
+#define HR_WINDOW_GROWS 4        /* times with each cell: full at the fourth */
 #define HR_WINDOW_SHARE 4        /* windows fill at most this part of the cache */
 
 struct reader {
@@ -92,6 +93,15 @@ unsigned hr_window_bound(const struct hr_plan *plan)
     return (unsigned)least(cells, plan->options.connections);
 }
 
+static unsigned cells_after(unsigned steps)
+{
+    unsigned cells = 1;
+    for (; steps > 0 && cells < HR_WINDOW_CELLS_MAX; steps--) {
+        cells *= HR_WINDOW_GROWS;
+    }
+    return cells < HR_WINDOW_CELLS_MAX ? cells : HR_WINDOW_CELLS_MAX;
+}
+
 /* Where the run stands with this ask. */
 static void follow(struct reader *reader, const struct hr_segment_ask *ask)
 {
@@ -128,8 +138,7 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const str
     reader->end = ask->offset; /* until it is answered */
     ret->cells = reader->cells;
     if (reader->cells) {
-        unsigned cells = reader->steps < 5 ? 1u << reader->steps : HR_WINDOW_CELLS_MAX;
-        ret->ahead_cells = (unsigned)least(cells, hr_window_bound(plan));
+        ret->ahead_cells = (unsigned)least(cells_after(reader->steps), hr_window_bound(plan));
     } else if (ask->offset > reader->run && (ask->offset - reader->run) * HR_RUN_GROWS > ask->bytes) {
         ret->piece_bytes = (ask->offset - reader->run) * HR_RUN_GROWS;
     }

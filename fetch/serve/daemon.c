@@ -17,6 +17,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "fetch/base/block.h"
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
 #include "fetch/base/limits.h"
@@ -31,6 +32,7 @@
 #include "fetch/serve/waits.h"
 
 #define HR_WRITER_THREADS 2         /* 95 us a 100 KB file: two keep up with 20 k objects/s */
+#define HR_BLOCKS_KEPT_MS 2000      /* longer than a round trip with a cell behind it: no gap of a stream */
 #define HR_USE_CLOCK_MS 10000       /* step of the clock that clients note; only its order matters */
 #define HR_NET_THREADS_MAX 4        /* net_threads=auto: one carries 20 k small requests/s or 1 GB/s of TLS */
 #define HR_FILES_BESIDE 64          /* open files beside the connections': sockets, log, journal, index */
@@ -57,7 +59,8 @@ struct daemon {
     int64_t started_ms;
     int64_t active_ms;
     int64_t clock_ms;
-    bool lost; /* cache_dir leads elsewhere now */
+    int64_t trimmed_ms; /* blocks that nobody needs */
+    bool lost;          /* cache_dir leads elsewhere now */
 };
 
 static void tell(int ready_fd, const char *word, const char *message)
@@ -139,6 +142,10 @@ static void on_heartbeat(void *owner)
     active |= hr_errands_tick(daemon->errands);
     hr_waits_tick(daemon->waits);
     hr_jobs_tick(daemon->jobs);
+    if (now_ms - daemon->trimmed_ms >= HR_BLOCKS_KEPT_MS) {
+        hr_blocks_trim();
+        daemon->trimmed_ms = now_ms;
+    }
     struct hr_plan_stats stats;
     hr_plan_stats(daemon->plan, &stats);
     if (active || stats.in_flight > 0) {

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fetch/base/block.h"
 #include "fetch/base/buf.h"
 
 static void empty_buffer_is_usable(void **state)
@@ -90,12 +91,69 @@ static void printf_appends_or_leaves(void **state)
     hr_buf_release(&buf);
 }
 
+static void bodies_take_blocks_in_turn(void **state)
+{
+    (void)state;
+    struct hr_buf buf = HR_BUF_INIT(2 * (size_t)HR_BLOCK_BYTES);
+    assert_int_equal(hr_buf_reserve_body(&buf, HR_BLOCK_LEAST_BYTES - 1), 0);
+    assert_false(buf.is_block);
+    hr_buf_release(&buf);
+    assert_int_equal(hr_buf_reserve_body(&buf, HR_BLOCK_BYTES + 1), 0);
+    assert_false(buf.is_block);
+    hr_buf_release(&buf);
+
+    assert_int_equal(hr_buf_reserve_body(&buf, HR_BLOCK_BYTES), 0);
+    assert_true(buf.is_block && buf.cap == HR_BLOCK_BYTES && buf.len == 0);
+    assert_string_equal(buf.data, "");
+    char *block = buf.data;
+    hr_buf_release(&buf);
+    assert_true(!buf.data && !buf.is_block);
+    assert_int_equal(hr_blocks_idle(), 1);
+    assert_int_equal(hr_buf_reserve_body(&buf, HR_BLOCK_LEAST_BYTES), 0);
+    assert_ptr_equal(buf.data, block);
+    assert_int_equal(hr_blocks_idle(), 0);
+
+    /* What was announced is exceeded: the bytes stay, the block goes back. */
+    for (size_t i = 0; i <= HR_BLOCK_LEAST_BYTES; i += 1024) {
+        char piece[1024];
+        memset(piece, (int)(i >> 10), sizeof(piece));
+        assert_int_equal(hr_buf_append(&buf, piece, sizeof(piece)), 0);
+    }
+    assert_false(buf.is_block);
+    assert_int_equal(hr_blocks_idle(), 1);
+    for (size_t i = 0; i < buf.len; i += 1024) {
+        assert_int_equal((unsigned char)buf.data[i], (i >> 10) & 0xff);
+    }
+    hr_buf_release(&buf);
+}
+
+static void blocks_that_nobody_needs_are_given_back(void **state)
+{
+    (void)state;
+    char *one = hr_block_take(), *two = hr_block_take();
+    assert_true(one && two);
+    memset(two, 1, HR_BLOCK_BYTES + 1);
+    hr_block_give(one);
+    hr_block_give(two);
+    hr_blocks_trim(); /* both were needed since the last time */
+    assert_int_equal(hr_blocks_idle(), 2);
+    hr_block_give(hr_block_take());
+    hr_blocks_trim(); /* one was */
+    assert_int_equal(hr_blocks_idle(), 1);
+    hr_blocks_trim();
+    assert_int_equal(hr_blocks_idle(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_buffer_is_usable),     cmocka_unit_test(grows_to_the_ceiling_and_not_beyond),
-        cmocka_unit_test(first_reservation_is_exact), cmocka_unit_test(overflow_is_refused),
+        cmocka_unit_test(empty_buffer_is_usable),
+        cmocka_unit_test(grows_to_the_ceiling_and_not_beyond),
+        cmocka_unit_test(first_reservation_is_exact),
+        cmocka_unit_test(overflow_is_refused),
         cmocka_unit_test(printf_appends_or_leaves),
+        cmocka_unit_test(bodies_take_blocks_in_turn),
+        cmocka_unit_test(blocks_that_nobody_needs_are_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
