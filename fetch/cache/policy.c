@@ -2,9 +2,11 @@
  * next; what was not is needed in this one. So the best victim is what was used last, and which set is kept
  * makes no difference as long as it stays: hits are its share of N, where recency's are half its square.
  *
- * Which way is right is learned by its failures. Recency is left when objects come again. Keeping is left
- * when recency, in the shadow, has had clearly more hits, or when objects come again while the kept set is
- * idle; then recency fills the cache anew. What is dead in a kept set that lives shows by its age in laps. */
+ * Which way is right is learned by its failures. Recency is left when objects come again, or when nearly none
+ * had by the time that the cache was full: so far it is an epoch, or a scan that nothing is lost by. Keeping
+ * is left when recency, in the shadow, has had clearly more hits, or when objects come again while the kept
+ * set is idle; then recency fills the cache anew. What is dead in a kept set that lives shows by its age in
+ * laps. */
 #include "fetch/cache/policy.h"
 
 #include <stddef.h>
@@ -12,15 +14,16 @@
 #include "fetch/cache/shadow.h"
 
 #define PAGE_BYTES 4096u
-#define PASSING_PARTS 32     /* one in so many pages is left to what passes: a moment for late openers */
+#define PASSING_PARTS 64     /* one in so many pages is left to what passes: a moment for late openers */
 #define PASSING_COUNT 4      /* and so many objects, if they are large... */
 #define PASSING_MOST_PARTS 4 /* ...up to this part */
 #define AWAITED_EIGHTHS 5    /* look-ahead asks for no more than half of the cache before it is used */
 #define RECURRING_COUNT 8    /* objects that come again before that is more than chance... */
 #define RECURRING_PARTS 32   /* ...and this part of the cache */
+#define FIRST_PARTS 4        /* of the cache were used when it is full, for a first set to be kept */
 #define LEAD_PARTS 8         /* of the cache: far above what chance gives in a shuffled epoch */
 #define STALE_PARTS 4
-#define EPOCH_PARTS 8
+#define EPOCH_PARTS 4
 #define GAP_MEMORY 64   /* objects */
 #define STALE_RESET 8   /* one object that came again while the set was used makes up for so many */
 #define IDLE_PARTS 16   /* of the kept set: fewer hits between two uses of an object are none */
@@ -162,13 +165,8 @@ static void begin_recent(struct hr_policy *policy)
     policy->recurring_pages = 0;
 }
 
-static void maybe_keep(struct hr_policy *policy)
+static void begin_keep(struct hr_policy *policy)
 {
-    if (policy->keep || !policy->capacity_pages || policy->clock < policy->keep_after ||
-        policy->recurring_count < RECURRING_COUNT ||
-        policy->recurring_pages < policy->capacity_pages / RECURRING_PARTS) {
-        return;
-    }
     policy->keep = true;
     policy->lead_pages = 0;
     policy->stale_pages = 0;
@@ -176,6 +174,28 @@ static void maybe_keep(struct hr_policy *policy)
     policy->lap_begun_pages = policy->kept_hit_pages;
     for (unsigned i = 0; i < HR_POLICY_LAPS; i++) {
         policy->laps[i] = 0;
+    }
+}
+
+static bool recurs(const struct hr_policy *policy)
+{
+    return policy->recurring_count >= RECURRING_COUNT &&
+           policy->recurring_pages >= policy->capacity_pages / RECURRING_PARTS;
+}
+
+static void maybe_keep(struct hr_policy *policy)
+{
+    if (!policy->keep && policy->capacity_pages && policy->clock >= policy->keep_after && recurs(policy)) {
+        begin_keep(policy);
+    }
+}
+
+/* The first time. What was used until then, each object once, is as good as what comes. */
+static void keep_first_epoch(struct hr_policy *policy)
+{
+    uint64_t used = policy->pages[HR_POLICY_KEPT];
+    if (policy->shadow && !recurs(policy) && used >= policy->capacity_pages / FIRST_PARTS) {
+        begin_keep(policy);
     }
 }
 
@@ -214,7 +234,9 @@ static void judge_kept(struct hr_policy *policy, const struct hr_shadow_seen *se
     uint64_t stale_most = epoch > capacity / STALE_PARTS ? epoch : capacity / STALE_PARTS;
     grow(&policy->lead_pages, seen->recent ? pages : 0, hit ? pages + pages / BETTER_PARTS : 0);
     if (seen->known && !hit) {
-        policy->gap_pages = policy->gap_pages - policy->gap_pages / GAP_MEMORY + seen->gap_pages / GAP_MEMORY;
+        policy->gap_count += policy->gap_count < GAP_MEMORY;
+        policy->gap_pages =
+            policy->gap_pages - policy->gap_pages / policy->gap_count + seen->gap_pages / policy->gap_count;
     }
     if (seen->known && !hit && seen->mark >= policy->kept_since_pages) {
         bool idle = policy->kept_hit_pages - seen->mark < kept_pages(policy) / IDLE_PARTS;
@@ -307,7 +329,11 @@ void hr_policy_abandoned(struct hr_policy *policy, struct hr_policy_node *node)
 
 void hr_policy_full(struct hr_policy *policy, uint64_t capacity_bytes)
 {
+    bool first = policy->capacity_pages == 0;
     policy->capacity_pages = capacity_bytes / PAGE_BYTES;
+    if (first) {
+        keep_first_epoch(policy);
+    }
     maybe_keep(policy);
 }
 

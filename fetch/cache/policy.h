@@ -63,6 +63,7 @@ struct hr_policy {
     uint64_t lead_pages;  /* by which recency was better lately */
     uint64_t stale_pages; /* came again while the kept set was idle */
     uint64_t gap_pages;   /* between two uses of what comes again and is not there: an epoch's size */
+    unsigned gap_count;   /* of which that is the mean, at most GAP_MEMORY */
     /* How fast the kept set is gone through: its hits, one object once a lap. */
     uint64_t kept_hit_pages;
     uint64_t lap_begun_pages;      /* kept_hit_pages then */

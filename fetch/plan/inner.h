@@ -50,8 +50,8 @@ struct hr_overlay {
 };
 
 /* Bits of hr_plan_tree.marks: brought unasked and not opened since; ever opened; a loader said that it will
- * open it. */
-enum { HR_ENTRY_SWEPT = 1, HR_ENTRY_USED = 2, HR_ENTRY_ANNOUNCED = 4 };
+ * open it; of those brought unasked, by nobody's word (hr_plan_tree.guessed_bytes). */
+enum { HR_ENTRY_SWEPT = 1, HR_ENTRY_USED = 2, HR_ENTRY_ANNOUNCED = 4, HR_ENTRY_GUESSED = 8 };
 
 /* Of one kind of work: how often it ended, and how the last time. */
 struct hr_ended {
@@ -113,6 +113,7 @@ struct hr_plan_tree {
     uint64_t opens;
     uint64_t demanded_bytes;
     uint64_t swept_bytes, swept_used_bytes;
+    uint64_t guessed_bytes; /* of swept_bytes that nobody opened: what the sweep brought */
     uint32_t sweep_cursor;
     bool sweep_done;
     /* Look-ahead. */
@@ -229,9 +230,11 @@ struct hr_plan {
         uint64_t bytes;
     } dirs;
     struct hr_plan_stats stats;
-    uint64_t ahead_room_bytes; /* for what is announced beside a kept set (sweep.c) */
-    bool ahead_due;            /* something was used or has left: there may be room for more */
-    uint64_t hits_seen;        /* stats.hits at the last heartbeat */
+    uint64_t ahead_room_bytes;   /* for what is announced beside a kept set (sweep.c) */
+    bool ahead_due;              /* something was used or has left: there may be room for more */
+    struct hr_timer ahead_timer; /* armed while what is announced waits for room */
+    unsigned ahead_idle;         /* looks in a row that found nothing opened */
+    uint64_t hits_seen;          /* stats.hits at the last heartbeat */
     void (*changed)(void *owner, uint32_t tree, uint32_t entry); /* hr_plan_on_change */
     void *changed_owner;
     struct hr_hindrance told; /* of the want whose news is being told; else empty */
@@ -453,6 +456,9 @@ bool hr_sweep_ahead(struct hr_plan_tree *tree, uint32_t entry, enum hr_reason re
 /* The next want of a sweep that may run now, or NULL. */
 struct hr_want *hr_sweep_next(struct hr_plan *plan);
 void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry);
+void hr_sweep_end(struct hr_plan *plan); /* before the plan goes */
+/* It was opened, has failed or is gone: no longer ahead of anybody. */
+void hr_sweep_unmark(struct hr_plan_tree *tree, uint32_t entry);
 /* A want that nobody waited for did not arrive. */
 void hr_sweep_failed(struct hr_want *want, int error);
 

@@ -130,6 +130,7 @@ static void forget_bases(struct hr_guide *guide)
 
 void hr_lookahead_free(struct hr_plan *plan)
 {
+    hr_sweep_end(plan);
     hr_known_free(plan);
     struct hr_guide *guide, *next;
     HASH_ITER(hh, plan->guides, guide, next)

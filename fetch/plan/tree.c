@@ -318,7 +318,7 @@ void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
             tree->sweep_done = true; /* it pushes out what it brought */
             tree->plan->ahead_due = true;
         }
-        tree->marks[entry] &= (uint8_t)~HR_ENTRY_SWEPT;
+        hr_sweep_unmark(tree, entry);
         fall_back(tree, entry, cached);
     }
     uint32_t prefix_len = tree->shared->prefix_len;

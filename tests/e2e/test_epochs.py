@@ -238,8 +238,7 @@ def test_loader_leaves_the_kept_set_its_room():
         status = s.job.status()
         proc.expect(gets[0] <= 1.02 * BLOBS, "GETs of the first epoch", gets)
         proc.expect(status["bytes"]["wasted"] <= 0.02 * status["bytes"]["fetched"], "bytes that left unread", status)
-        proc.expect(gets[1] <= 0.92 * BLOBS, "GETs of the epoch that learns", gets, status)
-        proc.expect(gets[2] <= 0.81 * BLOBS, "GETs of later epochs", gets, status)
+        proc.expect(max(gets[1:]) <= 0.81 * BLOBS, "GETs of later epochs", gets, status)
         proc.expect_equal(status["cache"]["policy"], "keep", "policy")
         proc.expect(status["plan"]["announced_used"] >= 0.9 * status["plan"]["announced"], "announced and opened", status)
 

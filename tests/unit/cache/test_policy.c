@@ -190,6 +190,34 @@ static void shuffled_epochs(void **state)
     expect_epochs(9000, 36000, true, 7, 0.235); /* more than a sample holds */
 }
 
+/* From the first epoch on: the second hits what keeping can. Epochs over ten times as much leave the set idle
+ * for long. A working set after a scan wins its room back. */
+static void first_set_is_kept(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct sim *sim = sim_new(512);
+        sim->random = seed;
+        epoch(sim, 0, 5120, true);
+        assert_true(sim->policy.keep);
+        for (unsigned i = 2; i <= 4; i++) {
+            epoch(sim, 0, 5120, true);
+            assert_true(rate(sim) >= 0.09);
+            assert_true(sim->policy.keep);
+        }
+        sim_free(sim);
+    }
+    struct sim *sim = sim_new(256);
+    epoch(sim, 10000, 3000, false);
+    for (unsigned i = 0; i < 3; i++) {
+        epoch(sim, 0, 200, true);
+    }
+    zero(sim);
+    epoch(sim, 0, 200, true);
+    assert_true(rate(sim) >= 0.99);
+    sim_free(sim);
+}
+
 static void epochs_in_order(void **state)
 {
     (void)state;
@@ -263,9 +291,9 @@ static void data_set_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shuffled_epochs),  cmocka_unit_test(epochs_in_order),
-        cmocka_unit_test(working_sets),     cmocka_unit_test(scan_after_epochs),
-        cmocka_unit_test(data_set_changes),
+        cmocka_unit_test(shuffled_epochs),   cmocka_unit_test(first_set_is_kept),
+        cmocka_unit_test(epochs_in_order),   cmocka_unit_test(working_sets),
+        cmocka_unit_test(scan_after_epochs), cmocka_unit_test(data_set_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
