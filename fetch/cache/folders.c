@@ -60,15 +60,20 @@ int hr_spool_folder_make(const struct hr_cache *cache, uint64_t file_id)
     return 0;
 }
 
-/* A folder of ours: made 0700, or there already and ours. */
+/* A folder of ours: made 0700, or there already and ours. Looked for first: 256 of them are there at every
+ * start but one. */
 static int folder_make(int parent_fd, const char *name)
 {
     struct stat st;
-    if (mkdirat(parent_fd, name, 0700) < 0 && errno != EEXIST) {
-        return -errno;
+    int r = fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+    if (r == -ENOENT) {
+        r = mkdirat(parent_fd, name, 0700) < 0 && errno != EEXIST ? -errno : 0;
+        if (!r && fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            r = -errno;
+        }
     }
-    if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return -errno;
+    if (r < 0) {
+        return r;
     }
     if (!S_ISDIR(st.st_mode)) {
         return -ENOTDIR;

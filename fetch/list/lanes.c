@@ -9,6 +9,8 @@
 #include "interpose/index.h"
 
 #define SURPLUS_GROWTH 6.0 /* what comes unexpectedly goes on for so many times as long */
+#define FIRST_PAGES 2u     /* so few pages are all unexpected: */
+#define FIRST_TIMES 8.0    /* they tell of at most so many times as much */
 #define END_PART 8u        /* the last of so many parts of a page tells where it ends */
 #define FORK_PART 16u      /* and of so many, how its keys branch there */
 #define LEARN_PAGES 128u   /* pages that are learned from whole; then one in LEARN_EVERY */
@@ -211,6 +213,8 @@ static void compare_guess(struct hr_list_lanes *lanes, struct lane *lane, const 
     double most = lane->left + SURPLUS_GROWTH * lane->beyond;
     double idle = lanes->width / lanes->lane_count;
     double surplus = over > 0 ? lane->surplus + SURPLUS_GROWTH * idle * over : lane->surplus / 2;
+    double told = FIRST_TIMES * lanes->page_keys * (double)lanes->pages_in;
+    most = lanes->pages_in <= FIRST_PAGES && told < most ? told : most;
     lane->surplus = surplus < most ? surplus : most;
     lane->guessed +=
         hr_ladder_between(&lanes->ladder, lane->begun ? hr_lane_view(lane->gaps[0].first) : first, last);
@@ -281,6 +285,7 @@ int hr_list_lanes_page(struct hr_list_lanes *lanes, uint32_t number, const struc
         return rc;
     }
     *ret_take = take;
+    lanes->wasted += take < lanes->page_keys ? 1 - take / lanes->page_keys : 0;
     if (over) {
         learn(lanes, lane, listed, take);
         finish_lane(lanes, lane);

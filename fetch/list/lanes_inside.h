@@ -70,7 +70,9 @@ struct hr_list_lanes {
     struct seam *seams;
     uint32_t seam_count, seam_room;
     double page_keys;
-    bool late; /* few pages are left, as far as is known */
+    double wasted;     /* parts of pages that brought nothing, in pages */
+    uint64_t look_ups; /* probes for what lies above a lane */
+    bool late;         /* few pages are left, as far as is known */
     uint64_t pages_in;
     struct hr_list_lanes_progress progress;
 };
@@ -97,6 +99,8 @@ struct lane *hr_lane_find(struct hr_list_lanes *lanes, struct hr_key at, uint32_
 int hr_lane_insert_gap(struct lane *lane, uint32_t at, struct hr_key cut, struct hr_key first);
 /* The lane stands behind `key` now. 0 or -ENOMEM. */
 int hr_lane_advance(struct lane *lane, struct hr_key key);
+/* Whether one lane more is worth the part of a page that it costs, after `pages_ahead` more have come. */
+bool hr_lanes_room(struct hr_list_lanes *lanes, unsigned pages_ahead);
 /* An idle lane takes half of the largest range that is worth it. 1: one did, 0, -ENOMEM. */
 int hr_lanes_steal(struct hr_list_lanes *lanes);
 

@@ -4,12 +4,16 @@
 
 #include "fetch/base/cleanup.h"
 
-#define PROBES_A_GAP 7u  /* in flight inside one gap */
-#define LOOKS_FIRST 12u  /* cuts tried at each byte of the first page's last key, */
-#define LOOKS_A_LEVEL 4u /* and of later ones */
-#define ASTRAY_PAGES 0.5 /* so many unexpected pages make a lane look up */
-#define GAPS_A_LANE 4.0  /* cuts known ahead, so that a thief need not wait */
-#define LATE_ROUNDS 1.0  /* so many pages a lane are left: the end */
+#define PROBES_A_GAP 7u    /* in flight inside one gap */
+#define LOOKS_FIRST 12u    /* cuts tried at each byte of the first page's last key, */
+#define LOOKS_A_LEVEL 4u   /* and of later ones */
+#define ASTRAY_PAGES 0.5   /* so many unexpected pages make a lane look up */
+#define GAPS_A_LANE 4.0    /* cuts known ahead, so that a thief need not wait */
+#define LOOK_UPS_FIRST 48u /* upwards; then one a page, */
+#define LOOKED_ROUNDS 4u   /* until so many pages a lane have come */
+#define PROBES_ANY 200.0   /* whatever the size, */
+#define PROBES_A_PAGE 1.7  /* and for each page that the listing is thought to have */
+#define LATE_ROUNDS 1.0    /* so many pages a lane are left: the end */
 
 /* Few at first, then as pages come: up to 3 a page, in a long listing one in 8 pages. */
 static uint64_t probes_allowed(const struct hr_list_lanes *lanes)
@@ -25,6 +29,13 @@ static bool room_for_probe(const struct hr_list_lanes *lanes)
     unsigned most = lanes->pages_in < 2 ? PROBES_FIRST : (unsigned)(PROBES_A_LANE * lanes->width) + 8;
     return lanes->probe_count < most && lanes->probe_count < lanes->probe_room &&
            lanes->progress.probes < probes_allowed(lanes);
+}
+
+/* Looks upwards serve skewed key sets, which are worth them when they are large. */
+static bool room_for_look_up(const struct hr_list_lanes *lanes)
+{
+    return lanes->pages_in > LOOKED_ROUNDS * lanes->width_max ||
+           lanes->look_ups < lanes->pages_in + LOOK_UPS_FIRST;
 }
 
 static bool being_probed(const struct hr_list_lanes *lanes, struct hr_key cut)
@@ -121,6 +132,10 @@ static int look_ahead(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret
         total += lanes->lanes[i].used ? hr_lane_keys(lanes, &lanes->lanes[i]) : 0;
     }
     lanes->late = lanes->pages_in > EARLY_PAGES && total < LATE_ROUNDS * lanes->width * lanes->page_keys;
+    double pages = (double)lanes->pages_in + total / lanes->page_keys;
+    if ((double)lanes->progress.probes > PROBES_ANY + PROBES_A_PAGE * pages) {
+        return 0;
+    }
     double least = (lanes->late ? STEAL_LATE : STEAL_PAGES) * lanes->page_keys;
     double fair = total / (GAPS_A_LANE * lanes->width);
     double enough = fair > least ? fair : least;
@@ -131,8 +146,9 @@ static int look_ahead(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret
             continue;
         }
         if (lane->begun && lanes->lane_count < (unsigned)lanes->width && hr_lane_astray(lanes, lane)) {
-            int rc = look_up(lanes, lane, ret);
+            int rc = room_for_look_up(lanes) ? look_up(lanes, lane, ret) : 0;
             if (rc != 0) {
+                lanes->look_ups++;
                 return rc;
             }
         }
@@ -159,7 +175,10 @@ int hr_lanes_next_probe(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *r
     if (lanes->pages_in == 1) {
         rc = look_up(lanes, lanes->lanes, ret);
     }
-    return rc != 0 || lanes->pages_in < 2 ? rc : look_ahead(lanes, ret);
+    if (rc != 0 || lanes->pages_in < 2 || !hr_lanes_room(lanes, lanes->lane_count)) {
+        return rc;
+    }
+    return look_ahead(lanes, ret);
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WASTE_PART 0.2   /* of a short listing's pages may bring nothing; */
+#define WASTE_A_LANE 0.3 /* so much of a page each lane costs at its end */
+
 int hr_lane_copy(struct hr_key key, struct text *ret)
 {
     struct text made = {.len = key.len};
@@ -223,6 +226,22 @@ static int split(struct hr_list_lanes *lanes, struct lane *victim, uint32_t from
     return 0;
 }
 
+bool hr_lanes_room(struct hr_list_lanes *lanes, unsigned pages_ahead)
+{
+    double left = 0;
+    if (lanes->pages_in > lanes->width_max) {
+        return true;
+    }
+    for (uint32_t i = 0; i < lanes->lane_room; i++) {
+        left += lanes->lanes[i].used ? hr_lane_keys(lanes, &lanes->lanes[i]) / lanes->page_keys : 0;
+    }
+    double came = (double)lanes->pages_in + pages_ahead;
+    if (left < lanes->width_max && left > came) {
+        left = came; /* of few pages the picture tells more than there are */
+    }
+    return lanes->wasted + WASTE_A_LANE * (lanes->lane_count + 1) <= WASTE_PART * (came + left);
+}
+
 /* An idle lane takes half of the largest range that is worth it. 1: one did, 0, -ENOMEM. */
 int hr_lanes_steal(struct hr_list_lanes *lanes)
 {
@@ -230,6 +249,9 @@ int hr_lanes_steal(struct hr_list_lanes *lanes)
     double most = (lanes->pages_in > EARLY_PAGES ? STEAL_LATE : STEAL_PAGES) * lanes->page_keys;
     uint32_t at = 0;
 
+    if (!hr_lanes_room(lanes, 0)) {
+        return 0;
+    }
     for (uint32_t i = 0; i < lanes->lane_room; i++) {
         struct lane *lane = &lanes->lanes[i];
         if (!lane->used || lane->gap_count < 2) {

@@ -158,7 +158,7 @@ static void test_few(void **state)
                 uint64_t plain = (counts[i] + PAGE - 1) / PAGE;
                 assert_true(result.rounds <= plain);
                 assert_true(widths[j] > 1 || result.progress.probes == 0);
-                assert_true(result.progress.probes <= 64 + 40 * plain);
+                assert_true(result.progress.probes <= 64 + 18 * plain);
             }
         }
     }
