@@ -375,15 +375,20 @@ static int seal(struct hr_index_builder *builder, const char *index_dir, const c
     return rc;
 }
 
+static struct hr_names header_of(uint64_t tree_id, uint32_t gen, int64_t listed_ns)
+{
+    return (struct hr_names){.magic = HR_MAGIC_NAMES,
+                             .abi_version = HR_ABI_VERSION,
+                             .gen = gen,
+                             .tree_id = tree_id,
+                             .listed_ns = listed_ns};
+}
+
 int hr_builder_publish(struct hr_index_builder *builder, const char *index_dir, uint64_t tree_id,
                        uint32_t gen, int64_t listed_ns, struct hr_index *ret_index)
 {
     char name[HR_LIST_NAME_BYTES];
-    struct hr_names header = {.magic = HR_MAGIC_NAMES,
-                              .abi_version = HR_ABI_VERSION,
-                              .gen = gen,
-                              .tree_id = tree_id,
-                              .listed_ns = listed_ns};
+    struct hr_names header = header_of(tree_id, gen, listed_ns);
 
     hr_list_names_name(tree_id, gen, name);
     return seal(builder, index_dir, name, true, &header, ret_index);
@@ -393,11 +398,7 @@ int hr_builder_publish_dir(struct hr_index_builder *builder, const char *index_d
                            uint32_t number, uint64_t boot, int64_t listed_ns, struct hr_index *ret_index)
 {
     char name[HR_LIST_NAME_BYTES];
-    struct hr_names header = {.magic = HR_MAGIC_NAMES,
-                              .abi_version = HR_ABI_VERSION,
-                              .gen = number,
-                              .tree_id = tree_id,
-                              .listed_ns = listed_ns};
+    struct hr_names header = header_of(tree_id, number, listed_ns);
 
     hr_list_boot_name(tree_id, number, boot, "dir", name);
     return seal(builder, index_dir, name, false, &header, ret_index);

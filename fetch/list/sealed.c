@@ -23,11 +23,12 @@ static void closedir_p(DIR **dir)
     }
 }
 
-/* A stream of its own, from the start, over the directory of dir_fd. */
-static DIR *stream_of(int dir_fd)
+/* NULL: errno tells. */
+static DIR *open_index_dir(const char *index_dir)
 {
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = hr_list_dir_open(index_dir);
     if (fd < 0) {
+        errno = -fd;
         return NULL;
     }
     DIR *stream = fdopendir(fd);
@@ -188,14 +189,11 @@ static bool newest_below(DIR *stream, uint64_t tree_id, uint64_t below, uint32_t
 
 int hr_index_load(const char *index_dir, uint64_t tree_id, struct hr_index *ret_index)
 {
-    hr_cleanup_fd int dir_fd = hr_list_dir_open(index_dir);
-    if (dir_fd < 0) {
-        return dir_fd;
-    }
-    hr_cleanup(closedir_p) DIR *stream = stream_of(dir_fd);
+    hr_cleanup(closedir_p) DIR *stream = open_index_dir(index_dir);
     if (stream == NULL) {
         return -errno;
     }
+    int dir_fd = dirfd(stream);
     uint32_t gen = 0;
     for (uint64_t below = UINT64_MAX; newest_below(stream, tree_id, below, &gen); below = gen) {
         char name[HR_LIST_NAME_BYTES];
@@ -228,14 +226,11 @@ void hr_index_sweep(const char *index_dir, uint64_t tree_id, uint32_t keep, uint
     char names[HR_LIST_NAME_BYTES];
     char states[HR_LIST_NAME_BYTES];
     char uses[HR_LIST_NAME_BYTES];
-    hr_cleanup_fd int dir_fd = hr_list_dir_open(index_dir);
-    if (dir_fd < 0) {
-        return;
-    }
-    hr_cleanup(closedir_p) DIR *stream = stream_of(dir_fd);
+    hr_cleanup(closedir_p) DIR *stream = open_index_dir(index_dir);
     if (stream == NULL) {
         return;
     }
+    int dir_fd = dirfd(stream);
     hr_list_tree_prefix(tree_id, prefix);
     hr_list_names_name(tree_id, keep, names);
     hr_list_boot_name(tree_id, keep, boot, "states", states);
@@ -262,14 +257,11 @@ void hr_index_remove_dir(const char *index_dir, uint64_t tree_id, uint32_t numbe
 
 void hr_index_sweep_dirs(const char *index_dir)
 {
-    hr_cleanup_fd int dir_fd = hr_list_dir_open(index_dir);
-    if (dir_fd < 0) {
-        return;
-    }
-    hr_cleanup(closedir_p) DIR *stream = stream_of(dir_fd);
+    hr_cleanup(closedir_p) DIR *stream = open_index_dir(index_dir);
     if (stream == NULL) {
         return;
     }
+    int dir_fd = dirfd(stream);
     for (const struct dirent *entry = readdir(stream); entry != NULL; entry = readdir(stream)) {
         const char *ending = strchr(entry->d_name, '.');
         if (ending != NULL && strncmp(ending, ".dir", 4) == 0 && (ending[4] == '\0' || ending[4] == '.') &&

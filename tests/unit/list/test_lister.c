@@ -1,4 +1,5 @@
 /* The lister against a scripted store: hr_call_* are this file's own. */
+#include "tests/unit/list/call.h"
 #include "tests/unit/list/tree.h"
 
 #include <errno.h>
@@ -35,13 +36,11 @@ static int start_error;
 
 struct hr_call *hr_call_new(enum hr_call_kind kind, struct hr_store *store, const char *key, uint32_t key_len)
 {
-    struct hr_call *call = calloc(1, sizeof(*call));
+    struct hr_call *call = call_make(key, key_len);
 
     assert_int_equal(kind, HR_CALL_LIST);
     assert_null(store);
     assert_non_null(call);
-    call->key = strndup(key, key_len);
-    call->key_len = key_len;
     alive++;
     return call;
 }
@@ -50,15 +49,7 @@ void hr_call_free(struct hr_call *call)
 {
     if (call != NULL) {
         assert_ptr_not_equal(call, pending);
-        free(call->key);
-        free(call->start_after);
-        free(call->token);
-        free(call->next_token);
-        for (uint32_t i = 0; i < call->listed_count; i++) {
-            free((char *)(uintptr_t)call->listed[i].key);
-        }
-        free(call->listed);
-        free(call);
+        call_release(call);
         alive--;
     }
 }

@@ -1,5 +1,6 @@
 /* The lister with many lanes against a store of computed keys (tests/scale/shapes.h) that answers in any
  * order and may have a fault: hr_call_* are this file's own. */
+#include "tests/unit/list/call.h"
 #include "tests/unit/list/tree.h"
 
 #include <errno.h>
@@ -46,13 +47,11 @@ static uint64_t next_random(uint64_t below)
 struct hr_call *hr_call_new(enum hr_call_kind kind, struct hr_store *unused, const char *key,
                             uint32_t key_len)
 {
-    struct hr_call *call = calloc(1, sizeof(*call));
+    struct hr_call *call = call_make(key, key_len);
 
     assert_int_equal(kind, HR_CALL_LIST);
     assert_null(unused);
     assert_non_null(call);
-    call->key = strndup(key, key_len);
-    call->key_len = key_len;
     store.alive++;
     return call;
 }
@@ -60,15 +59,7 @@ struct hr_call *hr_call_new(enum hr_call_kind kind, struct hr_store *unused, con
 void hr_call_free(struct hr_call *call)
 {
     if (call != NULL) {
-        free(call->key);
-        free(call->start_after);
-        free(call->token);
-        free(call->next_token);
-        for (uint32_t i = 0; i < call->listed_count; i++) {
-            free((char *)(uintptr_t)call->listed[i].key);
-        }
-        free(call->listed);
-        free(call);
+        call_release(call);
         store.alive--;
     }
 }

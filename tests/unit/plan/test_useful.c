@@ -1,7 +1,5 @@
 /* What was fetched unasked is counted by its reason: used, or wasted. */
-#include "tests/unit/plan/lab.h"
-
-#include "fetch/plan/warm.h"
+#include "tests/unit/plan/warmed.h"
 
 static void test_a_table_of_reasons(void **state)
 {
@@ -22,24 +20,6 @@ static void test_a_table_of_reasons(void **state)
     hr_brought_release(&brought);
 }
 
-static struct hr_warm_progress seen;
-static uint32_t warm_id;
-
-static bool has_finished(struct lab *lab)
-{
-    assert_int_equal(hr_warm_progress(lab->plan, warm_id, &seen), 0);
-    return seen.finished;
-}
-
-static void warm(struct lab *lab, const char *path)
-{
-    warm_id = 0;
-    assert_int_equal(hr_warm_add(lab->plan, lab->tree, path, (uint32_t)strlen(path), &warm_id), 0);
-    hr_warm_close(lab->plan, warm_id);
-    lab_until(lab, has_finished);
-    lab_settle(lab);
-}
-
 static void test_used_and_wasted(void **state)
 {
     struct lab *lab = *state;
@@ -50,6 +30,7 @@ static void test_used_and_wasted(void **state)
     lab_open(lab, &(struct lab_options){0});
     lab_list(lab);
     warm(lab, "");
+    lab_settle(lab);
     assert_int_equal(lab_open_entry(lab, "c"), 0);
     struct hr_plan_stats stats = lab_stats(lab);
     assert_int_equal(stats.fetched[HR_REASON_HINT], 6);

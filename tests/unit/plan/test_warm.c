@@ -1,25 +1,6 @@
 /* Warming: what is below a path is brought once, large objects in cells; the cache is never pushed out by it.
  */
-#include "tests/unit/plan/lab.h"
-
-#include "fetch/plan/warm.h"
-
-static struct hr_warm_progress seen;
-static uint32_t warm_id;
-
-static bool has_finished(struct lab *lab)
-{
-    assert_int_equal(hr_warm_progress(lab->plan, warm_id, &seen), 0);
-    return seen.finished;
-}
-
-static void warm(struct lab *lab, const char *path)
-{
-    warm_id = 0;
-    assert_int_equal(hr_warm_add(lab->plan, lab->tree, path, (uint32_t)strlen(path), &warm_id), 0);
-    hr_warm_close(lab->plan, warm_id);
-    lab_until(lab, has_finished);
-}
+#include "tests/unit/plan/warmed.h"
 
 static void test_a_directory_is_brought_once(void **state)
 {

@@ -315,6 +315,20 @@ static void give_up(void *owner)
     hr_call_cancel(given_up);
 }
 
+static void give_up_after(unsigned ms)
+{
+    struct hr_timer timer = HR_TIMER_INIT(give_up, NULL);
+    assert_int_equal(hr_loop_arm(loop, &timer, ms), 0);
+    assert_int_equal(hr_loop_run(loop), 0);
+}
+
+/* No request that comes from here on is answered. */
+static void hold_from_now(void)
+{
+    server.held_from = atomic_load(&server.asked);
+    server.held_count = 1000;
+}
+
 /* Half of them are never answered: two hedges for a hundred requests, no more. Cancelled calls take both of
  * their requests with them. */
 static void the_budget_is_kept(void **state)
@@ -323,8 +337,7 @@ static void the_budget_is_kept(void **state)
     open_all(true, 64);
     warm_up(100);
     struct hr_call *calls[20];
-    server.held_from = atomic_load(&server.asked);
-    server.held_count = 1000;
+    hold_from_now();
     for (unsigned i = 0; i < 20; i++) {
         calls[i] = start();
     }
@@ -353,12 +366,9 @@ static void a_full_width_has_no_hedges(void **state)
     (void)state;
     open_all(true, 1);
     warm_up(100);
-    server.held_from = atomic_load(&server.asked);
-    server.held_count = 1000;
+    hold_from_now();
     given_up = start();
-    struct hr_timer timer = HR_TIMER_INIT(give_up, NULL);
-    assert_int_equal(hr_loop_arm(loop, &timer, 300), 0);
-    assert_int_equal(hr_loop_run(loop), 0);
+    give_up_after(300);
     assert_int_equal(given_up->error, -ECANCELED);
     assert_int_equal(stats_now().hedges, 0);
     hr_call_free(given_up);
@@ -376,12 +386,9 @@ static void a_throttling_store_gets_none(void **state)
     uint64_t before = stats_now().hedges;
     warm_up(1);
     assert_int_equal(stats_now().throttled, 1);
-    server.held_from = atomic_load(&server.asked);
-    server.held_count = 1000;
+    hold_from_now();
     given_up = start();
-    struct hr_timer timer = HR_TIMER_INIT(give_up, NULL);
-    assert_int_equal(hr_loop_arm(loop, &timer, 300), 0);
-    assert_int_equal(hr_loop_run(loop), 0);
+    give_up_after(300);
     assert_int_equal(stats_now().hedges, before);
     hr_call_free(given_up);
     drain();
@@ -394,8 +401,7 @@ static void ends_with_both_under_way(void **state)
     (void)state;
     open_all(true, 16);
     warm_up(100);
-    server.held_from = atomic_load(&server.asked);
-    server.held_count = 1000;
+    hold_from_now();
     struct hr_call *call = start();
     until_hedges(1);
     assert_true(stats_now().hedges >= 1);
@@ -414,12 +420,9 @@ static void off_means_off(void **state)
     (void)state;
     open_all(false, 16);
     warm_up(100);
-    server.held_from = atomic_load(&server.asked);
-    server.held_count = 1000;
+    hold_from_now();
     given_up = start();
-    struct hr_timer timer = HR_TIMER_INIT(give_up, NULL);
-    assert_int_equal(hr_loop_arm(loop, &timer, 200), 0);
-    assert_int_equal(hr_loop_run(loop), 0);
+    give_up_after(200);
     assert_int_equal(stats_now().hedges, 0);
     assert_int_equal(atomic_load(&server.asked), 101);
     hr_call_free(given_up);
