@@ -1,8 +1,8 @@
 -- The emulated cloud's store: keys, sizes and ETags of a folder of buckets from a table made beforehand (one line a key,
 -- sorted bytewise: KEY TAB SIZE TAB TIME TAB ETAG), GETs by nginx itself, listings (both versions) from here. Signatures
 -- are not looked at.
-local cloud = {}
 local keys, rows, etags = {}, {}, {}
+local cloud = {keys = keys, rows = rows} -- for gcs.lua, which lists the same in Google's words
 local PAGE = 1000
 
 function cloud.load(path)
@@ -63,6 +63,7 @@ local function after(text)
     end
     return low
 end
+cloud.after = after
 
 local function plain(text)
     return (text:gsub("[&<>]", {["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;"}))

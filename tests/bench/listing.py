@@ -2,9 +2,8 @@
 value, unit, aim).
 
 Rounds are counted by the unit test in virtual time. Keys a second are of tests/scale/listd.c, whose keys are computed, on the
-same cores. The peers list real objects of versitygw behind 50 ms (nginx); who cannot run is named."""
+same cores. The peers: listers.py; who cannot run is named."""
 import argparse
-import json
 import multiprocessing
 import os
 import re
@@ -17,23 +16,14 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 
-from harness import front, headrace, paths, proc, servers  # noqa: E402
+import listers  # noqa: E402
+from harness import headrace, paths, proc  # noqa: E402
+from listers import DELAY_MS, row  # noqa: E402
 from test_listing import Listd  # noqa: E402
 
 BIN = os.environ.get("HR_BENCH_BIN", paths.BUILD)
-PEERS_PYTHON = os.path.join(paths.BUILD, "venv-peers", "bin", "python3")
-DELAY_MS = 50
 NULL_PAGES = 1500
-BOTO3 = """
-import boto3, sys
-from botocore.config import Config
-client = boto3.client("s3", endpoint_url=sys.argv[1], config=Config(s3={"addressing_style": "path"}))
-print(sum(len(page.get("Contents", ())) for page in client.get_paginator("list_objects_v2").paginate(Bucket="bkt")))
-"""
-
-
-def row(name, value, unit, aim=""):
-    print(json.dumps({"name": name, "value": value, "unit": unit, "aim": aim}), flush=True)
+FEW, FEW_RUNS = 10000, 3
 
 
 def rounds():
@@ -43,7 +33,7 @@ def rounds():
         return
     done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=True)
     for shape, turns, pages, probes in re.findall(r"(\w+) +rounds (\d+), pages (\d+), probes (\d+)", done.stdout.decode()):
-        row("1 M keys, %s: rounds of 48 lanes (21 is ideal)" % shape, int(turns), "rounds", "<= 28")
+        row("1 M keys, %s: rounds of 48 lanes (21 is ideal)" % shape, int(turns), "", "<= 28")
         row("1 M keys, %s: pages / pages of a plain listing" % shape, int(pages) / 1000, "", "<= 1.25")
         row("1 M keys, %s: one-key probes / pages" % shape, int(probes) / 1000, "", "<= 3")
 
@@ -68,7 +58,7 @@ def many(total):
             one.start()
         for one in clients:
             one.join()
-        row("keys/s that the server gives a client that looks at nothing", NULL_PAGES * 1000 / (time.monotonic() - began),
+        row("the synthetic server alone: two clients that look at nothing", round(NULL_PAGES * 1000 / (time.monotonic() - began)),
             "keys/s")
     with Listd("imagenet", total) as store:
         data = os.path.join(proc.temp_folder(), "data")
@@ -80,11 +70,28 @@ def many(total):
             proc.expect(done.returncode == 0, "headrace ls", proc.tail(done.stdout, done.stderr))
             said = re.search(r"listing ended .*", job.log_tail(10**6)).group(0)
             print(said)
-            row("%d keys on %d cores, server beside: keys/s" % (total, os.cpu_count()), total / seconds, "keys/s", ">= 226000")
+            row("{:,} keys, server on the same {} cores".format(total, os.cpu_count()), round(total / seconds), "keys/s",
+                ">= 226,000")
         counts = store.counts()
-        row("%d keys: pages / pages of a plain listing" % total, counts["pages"] * 1000 / total, "", "<= 1.25")
-        row("%d keys: one-key probes / pages" % total, counts["probes"] * 1000 / total, "",
+        row("{:,} keys: pages / pages of a plain listing".format(total), counts["pages"] * 1000 / total, "", "<= 1.25")
+        row("{:,} keys: one-key probes / pages".format(total), counts["probes"] * 1000 / total, "",
             "<= 0.3" if total >= 18 * 10**6 else "")
+
+
+def few():
+    """Where lanes have little to do they must not cost: the least of some jobs in turn, the daemon's start in all."""
+    seconds = {1: [], 48: []}
+    for lanes in (*seconds,) * FEW_RUNS:
+        with Listd("imagenet", FEW, "latency_ms=%d" % DELAY_MS) as store:
+            data = os.path.join(proc.temp_folder(), "data")
+            with headrace.Job("%s=s3://bkt/" % data, store.url, access="a", secret="b", bin_dir=BIN, list_lanes=lanes) as job:
+                began = time.monotonic()
+                names = int(job.good(["sh", "-c", "find %s -type f | wc -l" % data]))
+                seconds[lanes].append(time.monotonic() - began)
+                proc.expect_equal(names, FEW, "names")
+    for lanes, name in ((1, "page by page"), (48, "48 lanes")):
+        row("{:,} keys, {} ms: find, {}".format(FEW, DELAY_MS, name), min(seconds[lanes]), "s")
+    row("{:,} keys, {} ms: find, 48 lanes / page by page".format(FEW, DELAY_MS), min(seconds[48]) / min(seconds[1]), "", "<= 1")
 
 
 def flat():
@@ -97,47 +104,6 @@ def flat():
             proc.expect_equal(names, 100002, "names")
 
 
-def timed(name, argv, env, want):
-    began = time.monotonic()
-    done = proc.run(argv, 600, env=env)
-    seconds = time.monotonic() - began
-    have = done.stdout.split()[-1:] if len(done.stdout) < 100 else [b"%d" % done.stdout.count(b"\n")]
-    if done.returncode or have != [b"%d" % want]:
-        print("%s: skipped, status %d: %s" % (name, done.returncode, proc.tail(done.stdout, done.stderr, limit=300)))
-        return
-    row("%d objects of a real server, %d ms: %s" % (want, DELAY_MS, name), seconds, "s")
-
-
-def peers(objects):
-    try:
-        server = servers.Versitygw()
-    except proc.Skip as skip:
-        print("peers: skipped, %s" % skip)
-        return
-    with server:
-        server.client().request("PUT", "bkt")
-        for number in range(objects):
-            folder = os.path.join(server.folder, "data", "bkt", "n%04d" % (number * 100 // objects))
-            os.makedirs(folder, exist_ok=True)
-            open(os.path.join(folder, "img_%06d.jpg" % number), "w").close()
-        with front.Front(server, delay_ms=DELAY_MS) as cloud:
-            data = os.path.join(proc.temp_folder(), "data")
-            with headrace.Job("%s=s3://bkt/" % data, cloud, bin_dir=BIN) as job:
-                env = job.env()
-                timed("headrace run -- find | wc -l", job.run_argv(["sh", "-c", "find %s -type f | wc -l" % data]), env, objects)
-                job.note_daemon()
-            if os.path.exists(PEERS_PYTHON) and paths.python_has("boto3", PEERS_PYTHON):
-                timed("boto3 paginator", [PEERS_PYTHON, "-c", BOTO3, cloud.url], env, objects)
-            else:
-                print("boto3 paginator: skipped, no boto3 in build/venv-peers")
-            rclone = paths.find_program("rclone")
-            if rclone:
-                remote = ":s3,provider=Other,env_auth=true,endpoint='%s':bkt" % cloud.url
-                timed("rclone lsf -R --fast-list", [rclone, "lsf", "-R", "--files-only", "--fast-list", remote], env, objects)
-                timed("rclone lsf -R", [rclone, "lsf", "-R", "--files-only", remote], env, objects)
-            print("Dataflux: not tried, it speaks to Google Cloud Storage alone")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=18 * 10**6, help="of the listing that is bound by the cores; 0: none")
@@ -146,9 +112,10 @@ def main():
     proc.adopt_orphans()
     os.environ.setdefault("TMPDIR", tempfile.gettempdir())
     rounds()
+    few()
     flat()
     if options.objects:
-        peers(options.objects)
+        listers.main(options.objects)
     if options.keys:
         many(options.keys)
 
