@@ -1,6 +1,7 @@
 /* The index alone, at any number of ImageNet-like keys of 45 bytes: CPU a key, memory while it is built,
  * bytes an object, time to adopt and to check a file, time of a look-up that hits and of one that misses.
- * index_scale KEYS DIR: one JSON line a figure: name, value, and aim with the better side where there is one.
+ * index_scale KEYS DIR: one JSON line a figure: name, value, unit, and aim with the better side where there
+ * is one.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -19,6 +20,8 @@
 #define LOOKUPS 1000000u
 #define SAMPLE_MS 5
 
+static uint64_t keys;
+
 static double seconds(clockid_t clock)
 {
     struct timespec now;
@@ -26,11 +29,12 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void row(const char *name, double value, const char *better, double aim)
+static void row(const char *name, double value, const char *unit, const char *better, double aim)
 {
-    printf("{\"name\": \"%s\", \"value\": %.6g", name, value);
+    printf("{\"name\": \"index of %" PRIu64 " keys: %s\", \"value\": %.6g, \"unit\": \"%s\"", keys, name,
+           value, unit);
     if (better != NULL) {
-        printf(", \"aim\": \"%s %.6g\"", better, aim);
+        printf(", \"aim\": \"%s %.0f\"", better, aim);
     }
     printf("}\n");
     fflush(stdout);
@@ -80,14 +84,14 @@ static void *sample(void *unused)
 
 /* ---- keys, as a listing gives them ---- */
 
-static int key_of(uint64_t n, uint64_t keys, char key[64], const char *ending)
+static int key_of(uint64_t n, char key[64], const char *ending)
 {
     uint64_t each = (keys + CLASSES - 1) / CLASSES;
     return snprintf(key, 64, "train/n%08" PRIu64 "/ILSVRC12_train_%08" PRIu64 "%s", 1440764 + n / each * 7, n,
                     ending);
 }
 
-static void build(uint64_t keys, const char *dir)
+static void build(const char *dir)
 {
     struct hr_index_builder *builder;
     struct hr_index index;
@@ -98,7 +102,7 @@ static void build(uint64_t keys, const char *dir)
     must(hr_builder_scratch(builder, dir), "scratch");
     double began = seconds(CLOCK_PROCESS_CPUTIME_ID);
     for (uint64_t n = 0; n < keys; n++) {
-        int len = key_of(n, keys, key, ".JPEG");
+        int len = key_of(n, key, ".JPEG");
         /* Its digits cost a third of the loop when they are printed. */
         for (unsigned i = 0; i < 32; i++) {
             etag[i] = "0123456789abcdef"[(n * 0x9e3779b97f4a7c15ull >> (i % 16 * 4)) & 15];
@@ -111,23 +115,24 @@ static void build(uint64_t keys, const char *dir)
     double wall = seconds(CLOCK_MONOTONIC);
     must(hr_builder_publish(builder, dir, TREE_ID, 1, 1, &index), "publish");
     double ended = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    row("index_add_cpu_us_a_key", (added - began) * 1e6 / (double)keys, NULL, 0);
-    row("index_publish_cpu_us_a_key", (ended - added) * 1e6 / (double)keys, NULL, 0);
-    row("index_publish_wall_s", seconds(CLOCK_MONOTONIC) - wall, NULL, 0);
-    row("index_keys_a_cpu_second", (double)keys / (ended - began), ">=", 1e6);
+    row("CPU a key, added", (added - began) * 1e6 / (double)keys, "us", NULL, 0);
+    row("CPU a key, published", (ended - added) * 1e6 / (double)keys, "us", NULL, 0);
+    row("published in", seconds(CLOCK_MONOTONIC) - wall, "s", NULL, 0);
+    row("built and published", (double)keys / (ended - began), "keys/CPU s", ">=", 1e6);
     double objects = (double)index.names->file_count;
     double file = (double)index.names->file_bytes;
     double entries = (double)index.names->entry_count;
-    row("index_file_bytes_an_object", file / objects, NULL, 0);
+    row("names file, an object", file / objects, "bytes", NULL, 0);
     /* And the state, the clients' note, the plan's mark, and one bit and a 16th of a rank. */
-    row("index_disk_bytes_an_object", (file + entries * (sizeof(struct hr_state) + 1)) / objects, "<=", 100);
-    row("index_memory_bytes_an_object", (file + entries * (sizeof(struct hr_state) + 2.2)) / objects,
-        "<=", 100);
+    row("all files, an object with a 45-byte key", (file + entries * (sizeof(struct hr_state) + 1)) / objects,
+        "bytes", "<=", 100);
+    row("mapped memory, an object with a 45-byte key",
+        (file + entries * (sizeof(struct hr_state) + 2.2)) / objects, "bytes", "<=", 100);
     hr_index_unmap(&index);
     hr_builder_free(builder);
 }
 
-static double lookups_ns(const struct hr_index *index, uint64_t keys, const char *ending, int expected)
+static double lookups_ns(const struct hr_index *index, const char *ending, int expected)
 {
     char key[64];
     uint32_t entry;
@@ -136,7 +141,7 @@ static double lookups_ns(const struct hr_index *index, uint64_t keys, const char
 
     for (unsigned i = 0; i < LOOKUPS; i++) {
         random = hr_mix64(random + 0x9e3779b97f4a7c15ull);
-        int len = key_of(random % keys, keys, key, ending);
+        int len = key_of(random % keys, key, ending);
         double began = seconds(CLOCK_MONOTONIC);
         int rc = hr_index_lookup(index, key, (size_t)len, &entry);
         took += seconds(CLOCK_MONOTONIC) - began;
@@ -154,30 +159,31 @@ int main(int argc, char **argv)
     struct hr_index index;
     struct hr_states *states;
     struct hr_uses *uses;
-    uint64_t keys = argc > 2 ? strtoull(argv[1], NULL, 10) : 0;
+
+    keys = argc > 2 ? strtoull(argv[1], NULL, 10) : 0;
 
     if (keys == 0) {
         fprintf(stderr, "usage: index_scale KEYS DIR\n");
         return 2;
     }
     pthread_create(&sampler, NULL, sample, NULL);
-    build(keys, argv[2]);
+    build(argv[2]);
     atomic_store(&sampled, true);
     pthread_join(sampler, NULL);
-    row("index_build_peak_anon_mib", (double)atomic_load(&anon_most) / 1024, "<=", 512);
+    row("RssAnon of the builder at its most", (double)atomic_load(&anon_most) / 1024, "MiB", "<=", 512);
 
     double began = seconds(CLOCK_MONOTONIC);
     must(hr_index_load(argv[2], TREE_ID, &index), "load");
-    row("index_adopt_ms", (seconds(CLOCK_MONOTONIC) - began) * 1e3, NULL, 0);
+    row("adopted in", (seconds(CLOCK_MONOTONIC) - began) * 1e3, "ms", NULL, 0);
     began = seconds(CLOCK_MONOTONIC);
     must(hr_states_create(argv[2], TREE_ID, 1, 1, index.names->entry_count, &states, &uses), "states");
-    row("index_states_ms", (seconds(CLOCK_MONOTONIC) - began) * 1e3, NULL, 0);
+    row("states made in", (seconds(CLOCK_MONOTONIC) - began) * 1e3, "ms", NULL, 0);
     double cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
     must(hr_index_verify(argv[2], TREE_ID, 1, NULL), "verify");
-    row("index_check_cpu_s", seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, NULL, 0);
+    row("CPU of a check of the file", seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu, "s", NULL, 0);
     must(hr_index_check(&index, NULL), "check"); /* its pages are there from here on */
-    row("index_lookup_hit_ns", lookups_ns(&index, keys, ".JPEG", 0), NULL, 0);
-    row("index_lookup_miss_ns", lookups_ns(&index, keys, ".jpeg", -2), NULL, 0);
+    row("look-up of a key that is there", lookups_ns(&index, ".JPEG", 0), "ns", NULL, 0);
+    row("look-up of a key that is not there", lookups_ns(&index, ".jpeg", -2), "ns", NULL, 0);
     hr_states_unmap(states, uses);
     hr_index_unmap(&index);
     return 0;
