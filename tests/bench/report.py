@@ -6,10 +6,10 @@ import lab
 from harness import paths, proc
 
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
-OWN = ("name", "note", "files_per_s", "mb_per_s", "seconds", "first_s", "gets", "lists", "heads")
+OWN = ("name", "note", "value", "unit", "files_per_s", "mb_per_s", "seconds", "first_s", "gets", "lists", "heads")
 HEAD = ("", "Rate", "Seconds", "First batch, s", "GET / LIST / HEAD", "")
-ORDER = ("epochs-30", "epochs-110", "large-30", "large-110", "small", "small-30", "small-110", "budget", "known", "counts",
-         "listing", "index", "overhead")
+ORDER = ("epochs-30", "epochs-110", "large-30", "large-110", "small", "small-50", "small-30", "small-110", "budget", "known",
+         "counts", "listing", "index", "overhead")
 
 
 def number(value):
@@ -32,12 +32,17 @@ def spread(values):
     return middle if len(values) == 1 else "%s (%s to %s)" % (middle, number(min(values)), number(max(values)))
 
 
+def rate_of(row):
+    for name, unit in (("files_per_s", "files/s"), ("mb_per_s", "MB/s"), ("value", row.get("unit", ""))):
+        if name in row:
+            return ("%s %s" % (number(row[name]), unit)).strip()
+    return ""
+
+
 def cells(row):
-    rate = "%s files/s" % number(row["files_per_s"]) if "files_per_s" in row else (
-        "%s MB/s" % number(row["mb_per_s"]) if "mb_per_s" in row else "")
     requests = " / ".join(number(row[name]) for name in ("gets", "lists", "heads") if name in row)
     rest = ["%s %s" % (name.replace("_", " "), number(value)) for name, value in row.items() if name not in OWN]
-    return [row["name"].replace("|", "\\|"), rate, spread(row.get("seconds", "")), spread(row.get("first_s", "")), requests,
+    return [row["name"].replace("|", "\\|"), rate_of(row), spread(row.get("seconds", "")), spread(row.get("first_s", "")), requests,
             "; ".join(rest + ([row["note"].replace("|", "\\|")] if row.get("note") else []))]
 
 
@@ -53,7 +58,7 @@ def ordered(pages):
 
 
 def document(pages):
-    aims = [[name, one["measure"], one["aim"], number(one["value"]), "yes" if one["met"] else "**no**"]
+    aims = [[name, one["measure"].replace("|", "\\|"), one["aim"], number(one["value"]), "yes" if one["met"] else "**no**"]
             for name in ordered(pages) for one in pages[name]["aims"]]
     text = ["### Aims\n", table(["Bench", "Measure", "Aim", "Measured", "Met"], aims)] if aims else []
     for name in ordered(pages):
@@ -63,7 +68,8 @@ def document(pages):
             page["command"], page["settings"], page["cores"], page["load"][0], page["when"][:16].replace("T", " "),
             page["took_s"]))
         if page["rows"]:
-            text.append(table(HEAD, [cells(row) for row in page["rows"]]))
+            head = HEAD if any("value" not in row for row in page["rows"]) else ("Measure", "Value") + HEAD[2:]
+            text.append(table(head, [cells(row) for row in page["rows"]]))
         text += ["%s\n" % note for note in page["notes"]]
         if page.get("text"):
             text.append("```\n%s\n```\n" % page["text"].rstrip())
