@@ -23,7 +23,7 @@ SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize
 
 # The preloaded object lives in other people's processes: no stack protector or fortify (they call out of libc's
 # small set), initial-exec TLS, everything resolved at load.
-SO_FLAGS := -fPIC -fno-stack-protector -U_FORTIFY_SOURCE -ftls-model=initial-exec -fno-plt
+SO_FLAGS := -include interpose/nullable.h -fPIC -fno-stack-protector -U_FORTIFY_SOURCE -ftls-model=initial-exec -fno-plt
 FETCH_PKGS := libcurl openssl expat jansson zlib libunwind-ptrace libunwind-generic
 FETCH_CFLAGS := $(shell pkg-config --cflags $(FETCH_PKGS) 2>/dev/null)
 FETCH_LIBS := $(shell pkg-config --libs $(FETCH_PKGS) 2>/dev/null) -lpthread -lm

@@ -142,7 +142,7 @@ long hr_child_judge(int dirfd, const char *path, char *const envp[], bool *ret_h
 {
     char cwd[HR_PLACE_MAX];
     *ret_hooked = true;
-    if (HR_LIKELY(!hr_active)) {
+    if (HR_LIKELY(!hr_active) || !path) {
         return 0;
     }
     size_t bytes = copy_bytes(envp);
