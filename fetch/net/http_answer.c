@@ -14,9 +14,9 @@
 
 static bool is_kept(const char *name)
 {
-    static const char *const kept[] = {"etag",          "content-length", "content-range", "content-type",
-                                       "last-modified", "date",           "location",      "retry-after",
-                                       "connection",    "server"};
+    static const char *const kept[] = {"etag",          "content-length", "content-range",    "content-type",
+                                       "last-modified", "date",           "location",         "retry-after",
+                                       "connection",    "server",         "transfer-encoding"};
     if (strncmp(name, "x-amz-", 6) == 0) {
         return true;
     }

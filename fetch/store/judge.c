@@ -258,6 +258,12 @@ static bool range_fits(const struct hr_call *call, const struct hr_http_request 
     return true;
 }
 
+/* Did the answer say where its body ends? Else a connection that was cut looks like the end. */
+static bool is_delimited(const struct hr_http_request *request)
+{
+    return request->content_length >= 0 || hr_http_answer(request, "transfer-encoding") != NULL;
+}
+
 static bool size_fits(const struct hr_call *call, const struct hr_http_request *request,
                       struct hr_judged *ret)
 {
@@ -266,6 +272,10 @@ static bool size_fits(const struct hr_call *call, const struct hr_http_request *
     if (request->content_length >= 0 && (uint64_t)request->content_length != got) {
         judged(ret, HR_ACTION_RETRY, -EIO, "the body ended early: %llu of %lld bytes",
                (unsigned long long)got, (long long)request->content_length);
+        return false;
+    }
+    if (call->expected_bytes == UINT64_MAX && request->status == 200 && !is_delimited(request)) {
+        judged(ret, HR_ACTION_FEW, -EIO, "the answer does not tell where its body ends");
         return false;
     }
     if (call->expected_bytes == UINT64_MAX || got == call->expected_bytes) {
