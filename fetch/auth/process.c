@@ -182,8 +182,10 @@ int hr_process_start(struct hr_loop *loop, char *const *words, char *const *vari
     int ends[2] = {-1, -1};
     int r = process != NULL && envp != NULL ? 0 : -ENOMEM;
 
-    if (r == 0) {
+    if (process != NULL) {
         *process = (struct hr_process){.loop = loop, .done = done, .owner = owner, .fd = -1};
+    }
+    if (r == 0) {
         process->deadline_ms = hr_clock_ms() + limit_ms;
         process->timer = (struct hr_timer)HR_TIMER_INIT(on_timer, process);
         r = pipe2(ends, O_CLOEXEC) < 0 ? -errno : spawn(words, envp, ends[1], &process->pid);

@@ -32,7 +32,7 @@
 #define HR_LISTEN_WAIT_MS                                                                                    \
     500 /* who holds the lock is on its way to its socket, or to its end: then we try again */
 #define HR_LISTEN_STEP_MS 20
-#define HR_ANSWER_MAX_BYTES (4u << 20)
+#define HR_ANSWER_MAX_BYTES (64u << 20) /* as the daemon's */
 
 static int dial(const char *cache_dir)
 {

@@ -19,8 +19,10 @@
 #include "fetch/base/text.h"
 
 #define HR_REQUEST_MAX_BYTES                                                                                 \
-    (1u << 20)                 /* an environment; the kernel's own limit for one string is 128 KiB           \
-                                */
+    (1u << 20) /* an environment; the kernel's own limit for one string is 128 KiB                           \
+                */
+#define HR_ANSWER_MAX_BYTES                                                                                  \
+    (64u << 20)                /* waits: 4096 of them, each with a name of up to 8 KiB once encoded */
 #define HR_CONNECTIONS_MAX 128 /* commands at once; the kernel keeps as many more waiting */
 #define HR_ENV_MAX 4096        /* variables of one environment */
 #define HR_PATIENCE_MS                                                                                       \
@@ -429,7 +431,7 @@ static void incoming(void *owner, int fd, uint32_t events)
         return;
     }
     hr_buf_init(&connection->in, HR_REQUEST_MAX_BYTES);
-    hr_buf_init(&connection->out, HR_REQUEST_MAX_BYTES);
+    hr_buf_init(&connection->out, HR_ANSWER_MAX_BYTES);
     /* All of it at once (pages that are not touched cost nothing): growing would leave copies of secrets. */
     if (hr_buf_reserve(&connection->in, HR_REQUEST_MAX_BYTES) < 0) {
         close(peer);

@@ -15,10 +15,21 @@ struct rig {
     unsigned stops;
 };
 
+#define LONG_STATUS_BYTES ((size_t)3 << 20)
+
+static bool status_is_long;
+
 static char *status(void *owner)
 {
     (void)owner;
-    return strdup("{\"pid\":1}");
+    if (!status_is_long) {
+        return strdup("{\"pid\":1}");
+    }
+    char *text = malloc(LONG_STATUS_BYTES + 1);
+    assert_non_null(text);
+    memset(text, '1', LONG_STATUS_BYTES);
+    text[LONG_STATUS_BYTES] = '\0';
+    return text;
 }
 
 static void stop(void *owner)
@@ -216,6 +227,34 @@ static void test_stop_is_answered_first(void **state)
     assert_int_equal(rig->stops, 1);
 }
 
+static size_t drained;
+
+static bool is_drained(struct lab *lab)
+{
+    static char piece[65536];
+    ssize_t got;
+    (void)lab;
+    while ((got = recv(dialled_fd, piece, sizeof piece, MSG_DONTWAIT)) > 0) {
+        drained += (size_t)got;
+    }
+    return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+/* Thousands of waits are megabytes. */
+static void test_answer_longer_than_a_request_may_be(void **state)
+{
+    struct rig *rig = *state;
+    const char *request = "{\"op\":\"status\"}\n";
+    dialled_fd = dial(rig);
+    drained = 0;
+    status_is_long = true;
+    assert_int_equal(send(dialled_fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
+    lab_until(rig->lab, is_drained);
+    status_is_long = false;
+    close(dialled_fd);
+    assert_int_equal(drained, LONG_STATUS_BYTES + 1);
+}
+
 static void test_request_in_pieces(void **state)
 {
     struct rig *rig = *state;
@@ -362,6 +401,7 @@ int main(void)
         RIG_TEST(test_errands_refused),
         RIG_TEST(test_large_object_by_segments),
         RIG_TEST(test_stop_is_answered_first),
+        RIG_TEST(test_answer_longer_than_a_request_may_be),
         RIG_TEST(test_request_in_pieces),
         RIG_TEST(test_request_without_end),
         RIG_TEST(test_client_that_goes_away),
