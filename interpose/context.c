@@ -130,9 +130,10 @@ static int try_join(const char *dir)
     }
     const struct hr_control *control = control_map.base;
     struct hr_live *old = atomic_load(&current);
-    if (control->magic != HR_MAGIC_CONTROL || control->abi_version != HR_ABI_VERSION ||
-        control->uid != (uint32_t)HR_SYS0(SYS_geteuid)) {
+    if (control->magic != HR_MAGIC_CONTROL || control->abi_version != HR_ABI_VERSION) {
         error = -EPROTO;
+    } else if (control->uid != (uint32_t)HR_SYS0(SYS_geteuid)) {
+        error = -EPERM; /* also one user in two user namespaces */
     } else if (atomic_load_explicit(&control->retired, memory_order_acquire) ||
                (hr_session_stale(control) && !lock_is_held(dir))) {
         error = -ESRCH;
@@ -191,7 +192,8 @@ static int attach_and_join(void)
             hr_say(error == -ENOENT ? "the daemon does not know this environment: "
                    : error == -EPROTO
                        ? "another version of headrace was installed since this program started: "
-                       : "no daemon in ",
+                   : error == -EPERM ? "the daemon there runs as another user: "
+                                     : "no daemon in ",
                    dir, NULL);
             return -EIO;
         }
@@ -212,7 +214,9 @@ static int take_turn(uint64_t mine, const struct hr_live *before)
         /* A signal handler on top of the attaching code must not wait for itself; attaching twice is
          * harmless. */
         bool ourselves = (uint32_t)holder == (uint32_t)mine;
-        bool abandoned = (uint32_t)(mine >> 32) - (uint32_t)(holder >> 32) > TURN_TIMEOUT_MS;
+        /* Signed: who has it may have looked at the clock after us. */
+        int32_t older_ms = (int32_t)((uint32_t)(mine >> 32) - (uint32_t)(holder >> 32));
+        bool abandoned = older_ms > TURN_TIMEOUT_MS;
         uint64_t waited_ms = hr_now_ms() - start_ms;
         if (ourselves || ((abandoned || waited_ms > TURN_TIMEOUT_MS) &&
                           atomic_compare_exchange_strong(&turn, &holder, mine))) {

@@ -76,6 +76,7 @@ static void remember(const struct job *job)
     if ((seq & 1) || !atomic_compare_exchange_strong(&mapping->seq, &seq, seq + 1)) {
         return; /* not remembered: it does not grow */
     }
+    atomic_thread_fence(memory_order_release); /* no field is seen before the odd number */
     mapping->first_id = job->first_id;
     mapping->first_off = job->first_off;
     mapping->offset = job->offset;

@@ -198,8 +198,11 @@ const struct hr_residents *hr_session_residents(void)
     }
     struct hr_live *live = session.live;
     uint32_t gen = atomic_load_explicit(&session.control->residents_gen, memory_order_acquire);
+    /* The table's number after it and before it: whoever reads this one has that table, or a newer one. */
+    uint32_t known_gen = atomic_load_explicit(&live->residents_gen, memory_order_acquire);
     const struct hr_residents *known = atomic_load_explicit(&live->residents, memory_order_acquire);
-    if (gen == 0 || (known && atomic_load_explicit(&live->residents_gen, memory_order_relaxed) == gen)) {
+    if (gen == 0 ||
+        (known && known_gen == gen && !atomic_load_explicit(&known->retired, memory_order_relaxed))) {
         return known;
     }
     char name[64];
@@ -222,6 +225,6 @@ const struct hr_residents *hr_session_residents(void)
         return known;
     }
     atomic_store_explicit(&live->residents, residents, memory_order_release);
-    atomic_store_explicit(&live->residents_gen, gen, memory_order_relaxed);
+    atomic_store_explicit(&live->residents_gen, gen, memory_order_release);
     return residents;
 }

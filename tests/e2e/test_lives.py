@@ -134,6 +134,15 @@ def test_life_upgrade_while_an_old_daemon_lives():
 
 
 @test((*NEEDS, "namespaces"))
+def test_life_another_user_namespace_is_told_so():
+    """One user has two numbers there: the daemon's files are another user's."""
+    with scene(prefetch="off") as s:
+        s.job.good(["cat", s.data + "/n000/img_00000.jpg"])
+        done = s.job.preload(["unshare", "--user", "cat", s.data + "/n000/img_00000.jpg"])
+        proc.expect(done.returncode == 1 and b"runs as another user" in done.stderr, "status and line", done.stderr)
+
+
+@test((*NEEDS, "namespaces"))
 def test_life_two_containers_share_one_cache_volume():
     """Two pid namespaces, one cache directory: one daemon; when its container ends, the other one starts the next."""
     with scene(delay_ms=40, prefetch="off") as s:

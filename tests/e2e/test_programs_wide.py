@@ -97,13 +97,6 @@ SCRIPTS = {
             "jq -n 'input | length' data/text/big.json; "
             "jq --slurpfile a data/text/big.json -n '$a[0] | length'; "
             "jq --stream -c 'select(.[0][0] == 17)' data/text/big.json",
-    "awk": "gawk '{ n[$3]++ } ENDFILE { print FILENAME, FNR } END { print length(n) }' "
-            'data/text/big.txt data/some; mawk \'BEGIN { while ((getline l < "data/some") > 0) print l; '
-            'print system("wc -c < data/some") }\'; awk -f <(echo \'{ print NR }\') data/some; '
-            "echo '{ s += NF } END { print s }' > p.awk; gawk -f p.awk data/text/big.txt; "
-            'gawk \'BEGIN { RS = "\\0" } { print length($0) }\' data/text/big.json; '
-            "gawk -l readdir '{ print }' data/text 2>&1 | cut -d/ -f2- | sort; "
-            'gawk -l filefuncs \'BEGIN { print stat("data/some", s), s["size"], s["type"]; fts_n = 0; }\'',
     "bash": 'source data/some 2>/dev/null; while IFS= read -r l; do [ -f "data/$l" ] && echo "$l"; '
             "done < data/list; for f in data/c/src/*.c; do echo ${f##*/}; done; cd data/c/src; "
             ". ../../some 2>/dev/null; echo $(<../../some); cat ../include/deep/all.h | wc -l; "
@@ -216,7 +209,7 @@ def test_more_builders():
     compare("builders", TREE, BUILDERS)
 
 
-@test(NEEDS + ("ruby", "lua5.4", "node", "jq", "gawk", "mawk",), timeout=200, slow=True)
+@test(NEEDS + ("ruby", "lua5.4", "node", "jq",), timeout=200, slow=True)
 def test_more_scripts():
     compare("scripts", TREE, SCRIPTS)
 
