@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@
 
 #define LINE_BYTES 1024 /* one write of a pipe stays whole up to 4096 */
 
-static bool mute;
+static struct stat stderr_at_start; /* st_mode 0: there was none */
 
 void hr_out_init(struct hr_out *out, char *buffer, size_t room)
 {
@@ -145,7 +146,22 @@ void hr_sleep_ms(unsigned ms)
 
 void hr_say_init(void)
 {
-    mute = HR_SYS3(SYS_fcntl, STDERR_FILENO, F_GETFD, 0) < 0;
+    if (HR_SYS2(SYS_fstat, STDERR_FILENO, &stderr_at_start) < 0) {
+        stderr_at_start.st_mode = 0;
+    }
+}
+
+/* The number may be another file's by now, a database's or a connection's: it must still be what it was, or
+ * what is meant for people: a terminal, a pipe, a log that is appended to. */
+static bool stderr_is_for_people(void)
+{
+    struct stat now;
+    if (stderr_at_start.st_mode == 0 || HR_SYS2(SYS_fstat, STDERR_FILENO, &now) < 0) {
+        return false;
+    }
+    return (now.st_dev == stderr_at_start.st_dev && now.st_ino == stderr_at_start.st_ino) ||
+           S_ISCHR(now.st_mode) || S_ISFIFO(now.st_mode) ||
+           (S_ISREG(now.st_mode) && (HR_SYS2(SYS_fcntl, STDERR_FILENO, F_GETFL) & O_APPEND));
 }
 
 void hr_say(const char *part, ...)
@@ -154,7 +170,7 @@ void hr_say(const char *part, ...)
     struct hr_out out;
     va_list parts;
 
-    if (mute) {
+    if (!stderr_is_for_people()) {
         return;
     }
     /* The last byte of the room is the newline's. */

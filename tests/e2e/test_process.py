@@ -251,6 +251,38 @@ def test_ctrl_c_ends_a_stuck_open():
             proc.expect(took <= 3, "Ctrl-C took %.1f s" % took)
 
 
+SAY = """
+import os, sys
+def fails():
+    try: open(sys.argv[1] + "/top.txt")
+    except OSError as error: print(error.errno, flush=True)
+end, other = os.pipe()
+os.close(2)
+if sys.argv[2] == "pipe":
+    os.dup2(other, 2)
+else:
+    assert os.open(sys.argv[3], os.O_RDWR | os.O_CREAT | (os.O_APPEND if sys.argv[2] == "log" else 0), 0o600) == 2
+os.write(2, b"first\\n")
+fails()
+if sys.argv[2] == "pipe": open(sys.argv[3], "wb").write(os.read(end, 4096))
+"""
+
+
+@test(NEEDS)
+def test_messages_never_land_in_a_file_that_took_their_number():
+    """A program that closed its stderr and opened a file: what we say of a failure is not written into that; into a log that is
+    appended to, and into a pipe, it is."""
+    with scene(fixtures.mixed(), prefetch="off") as s:
+        for how, says in (("file", False), ("log", True), ("pipe", True)):
+            file = os.path.join(proc.temp_folder(), how)
+            with headrace.Job(s.job.maps, s.front, access="nobody", secret="nothing") as job:
+                done = job.run([paths.PYTHON, "-c", SAY, s.data, how, file])
+                proc.expect_equal(done.stdout, b"13\n", "EACCES (%s)" % proc.tail(done.stderr))
+            with open(file, "rb") as written:
+                text = written.read()
+            proc.expect(text.startswith(b"first\n") and (b"headrace: " in text) == says, how, text)
+
+
 @test(NEEDS)
 def test_daemon_exits_when_idle():
     with scene(fixtures.mixed(), idle_exit_s=1) as s:
