@@ -53,6 +53,19 @@ static void check_memory(struct hr_doctor *doctor)
     }
 }
 
+static void check_processor(struct hr_doctor *doctor)
+{
+    uint64_t cores = hr_limit_cores("/proc/self/cgroup", "/sys/fs/cgroup");
+    if (cores == UINT64_MAX) {
+        hr_doctor_say(doctor, HR_FINDING_OK, "processor", "no cgroup limits it");
+    } else {
+        hr_doctor_say(doctor, HR_FINDING_OK, "processor",
+                      "the cgroup allows the time of %" PRIu64
+                      " cores: net_threads=auto goes by that, order_search=auto tries likely seeds only",
+                      cores);
+    }
+}
+
 static void check_space(struct hr_doctor *doctor)
 {
     struct statvfs fs;
@@ -72,4 +85,5 @@ void hr_doctor_limits(struct hr_doctor *doctor)
     check_space(doctor);
     check_files(doctor);
     check_memory(doctor);
+    check_processor(doctor);
 }

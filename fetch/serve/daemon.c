@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <limits.h>
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -189,12 +190,22 @@ static uint64_t memory_budget(const struct hr_settings *settings)
     return asked < room ? asked : room;
 }
 
+/* Those that we may run on, or as many as a quota is worth. */
+static uint64_t usable_cores(void)
+{
+    cpu_set_t ours;
+    uint64_t quota = hr_limit_cores("/proc/self/cgroup", "/sys/fs/cgroup");
+    uint64_t cores = sched_getaffinity(0, sizeof ours, &ours) == 0 ? (uint64_t)CPU_COUNT(&ours)
+                                                                   : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    return quota < cores ? quota : cores;
+}
+
 static int open_network(struct daemon *daemon, char message[256])
 {
     uint64_t threads = hr_settings_count(daemon->settings, HR_SETTING_NET_THREADS);
     if (threads == 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        threads = cores > 4 ? (uint64_t)cores / 4 : 1;
+        uint64_t cores = usable_cores();
+        threads = cores > 4 ? cores / 4 : 1;
         threads = threads > HR_NET_THREADS_MAX ? HR_NET_THREADS_MAX : threads;
     }
     struct hr_http_options http = {

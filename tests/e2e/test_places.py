@@ -111,35 +111,43 @@ def test_place_home_on_a_network_file_system():
         proc.expect_equal(end.returncode, 0, "stop: " + proc.tail(end.stderr))
 
 
-def memory_group(limit_bytes):
-    """A new memory cgroup of ours with that limit; Skip with the kernel's reason where there can be none."""
-    for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+# Controller -> where its hierarchy is, which file has the limit, in both versions of cgroups.
+LIMITS = {"memory": (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")),
+          "cpu": (("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us"), ("/sys/fs/cgroup", "cpu.max"))}
+
+
+def limited_group(controller, limit):
+    """A new cgroup of ours with that limit; Skip with the kernel's reason where there can be none."""
+    for base, name in LIMITS[controller]:
         group = "%s/headrace-test-%d" % (base, os.getpid())
         try:
             if not os.path.exists(base + "/cgroup.procs"):
                 continue
             os.mkdir(group)
-            with open("%s/%s" % (group, limit), "w") as out:
-                out.write(str(limit_bytes))
+            with open("%s/%s" % (group, name), "w") as out:
+                out.write(str(limit))
             return group
         except OSError as error:
             if os.path.isdir(group):
                 os.rmdir(group)
-            raise proc.Skip("no memory cgroup: %s" % error)
-    raise proc.Skip("no memory cgroup is mounted")
+            raise proc.Skip("no %s cgroup: %s" % (controller, error))
+    raise proc.Skip("no %s cgroup is mounted" % controller)
+
+
+def entering(group):
+    def enter():
+        with open(group + "/cgroup.procs", "w") as out:
+            out.write(str(os.getpid()))
+    return enter
 
 
 @test((*NEEDS, "root"))
 def test_place_memory_cgroup():
     """The daemon's memory for objects on their way is a quarter of the cgroup that it starts in."""
     with scene(fixtures.mixed()) as s:
-        group = memory_group(512 << 20)
-
-        def enter():
-            with open(group + "/cgroup.procs", "w") as out:
-                out.write(str(os.getpid()))
+        group = limited_group("memory", 512 << 20)
         try:
-            expect_digests(s, s.job.run([paths.PYTHON, "-c", WALK, s.data], preexec_fn=enter))
+            expect_digests(s, s.job.run([paths.PYTHON, "-c", WALK, s.data], preexec_fn=entering(group)))
             proc.expect_equal(s.job.status()["plan.memory_budget_bytes"], 128 << 20, "the budget in 512 MiB")
             s.job.stop()
             expect_digests(s, s.job.run([paths.PYTHON, "-c", WALK, s.data]))
@@ -147,6 +155,47 @@ def test_place_memory_cgroup():
         finally:
             s.job.stop()
             os.rmdir(group)
+
+
+CORES = """#include <sched.h>
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    (void)pid;
+    CPU_ZERO_S(size, set);
+    for (int core = 0; core < 16; core++) CPU_SET_S(core, size, set);
+    return 0;
+}
+"""
+
+
+@test((*NEEDS, "root"))
+def test_place_processor_cgroup():
+    """Network threads go by the quota of processor time, not by the machine's cores, of which a library pretends 16."""
+    many = compile_c(CORES, "-shared", "-fPIC", name="many.so")
+    with scene(fixtures.mixed()) as s:
+        os.mkdir(s.job.cache, 0o700)
+        group = limited_group("cpu", 450000 if os.path.exists("/sys/fs/cgroup/cpu/cgroup.procs") else "450000 100000")
+        try:
+            for enter, threads, word in ((None, 4, b"no cgroup limits it"), (entering(group), 1, b"allows the time of 5 cores")):
+                daemon = proc.start([s.job.program, "daemon", "--cache-dir", s.job.cache], s.job.cache + ".log",
+                                    env=dict(s.job.env(), LD_PRELOAD=many), preexec_fn=enter)
+                proc.wait_until(lambda: s.job.daemon_pid() == daemon.pid, 20, "the daemon")
+                expect_digests(s, s.job.run([paths.PYTHON, "-c", WALK, s.data]))
+                proc.expect_equal(names_of_threads(daemon.pid).count("hr-net"), threads, "network threads")
+                done = s.job.command("doctor", preexec_fn=enter)
+                proc.expect(word in done.stdout, "doctor on the processor", done.stdout)
+                s.job.stop()
+        finally:
+            s.job.stop()
+            os.rmdir(group)
+
+
+def names_of_threads(pid):
+    found = []
+    for task in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/comm" % (pid, task)) as file:
+            found.append(file.read().strip())
+    return found
 
 
 @test(NEEDS)

@@ -28,12 +28,22 @@ static void write_file(const char *name, const char *text)
     fclose(file);
 }
 
-static uint64_t limit(const char *cgroup)
+static uint64_t limit_of(uint64_t (*look)(const char *cgroup_file, const char *root), const char *cgroup)
 {
     char path[256];
     write_file("cgroup", cgroup);
     snprintf(path, sizeof path, "%s/cgroup", root);
-    return hr_limit_memory(path, root);
+    return look(path, root);
+}
+
+static uint64_t limit(const char *cgroup)
+{
+    return limit_of(hr_limit_memory, cgroup);
+}
+
+static uint64_t cores(const char *cgroup)
+{
+    return limit_of(hr_limit_cores, cgroup);
 }
 
 static int make_root(void **state)
@@ -90,6 +100,39 @@ static void the_first_version(void **state)
                      268435456);
 }
 
+static void cores_of_the_second_version(void **state)
+{
+    (void)state;
+    assert_true(hr_limit_cores("/nonexistent/cgroup", root) == UINT64_MAX);
+    write_file("job/step/cpu.max", "max 100000\n");
+    assert_true(cores("0::/job/step\n") == UINT64_MAX);
+    write_file("job/step/cpu.max", "800000 100000\n");
+    assert_int_equal(cores("0::/job/step\n"), 8);
+    write_file("job/cpu.max", "250000 100000\n"); /* of the group above; a part counts as one */
+    assert_int_equal(cores("0::/job/step\n"), 3);
+    write_file("job/cpu.max", "20000 100000\n");
+    assert_int_equal(cores("0::/job/step\n"), 1);
+    write_file("job/cpu.max", "250000 0\n"); /* what no kernel writes */
+    assert_int_equal(cores("0::/job/step\n"), 8);
+    write_file("job/cpu.max", "250000");
+    assert_int_equal(cores("0::/job/step\n"), 8);
+}
+
+static void cores_of_the_first_version(void **state)
+{
+    (void)state;
+    write_file("cpu,cpuacct/job/cpu.cfs_period_us", "50000\n");
+    write_file("cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
+    assert_true(cores("4:cpu,cpuacct:/job\n3:cpuset:/job\n") == UINT64_MAX);
+    write_file("cpu,cpuacct/job/cpu.cfs_quota_us", "200000\n");
+    assert_int_equal(cores("4:cpu,cpuacct:/job\n"), 4);
+    assert_true(cores("3:cpuset:/job\n5:memory:/job\n") == UINT64_MAX);
+    write_file("cpu/job/cpu.cfs_period_us", "100000\n"); /* the same, mounted by its name */
+    write_file("cpu/job/cpu.cfs_quota_us", "150000\n");
+    assert_int_equal(cores("4:cpu,cpuacct:/job\n"), 2);
+    assert_int_equal(cores("1:cpu:/job\n"), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +140,8 @@ int main(void)
         cmocka_unit_test(the_least_on_the_way_up_counts),
         cmocka_unit_test(a_container_that_sees_its_hosts_path),
         cmocka_unit_test(the_first_version),
+        cmocka_unit_test(cores_of_the_second_version),
+        cmocka_unit_test(cores_of_the_first_version),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
