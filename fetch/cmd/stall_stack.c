@@ -10,7 +10,9 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
+#define YAMA_NOBODY 3   /* kernel.yama.ptrace_scope: no attaching, and no way back (kernel's Yama.rst) */
 #define HR_STOP_MS 2000 /* a thread in the kernel's uninterruptible sleep stops later than anybody waits */
 
 /* ---- what the process has mapped ---- */
@@ -105,6 +107,11 @@ static void explain(pid_t tid, int error, char why[HR_STACK_WHY_BYTES])
         snprintf(why, HR_STACK_WHY_BYTES, "refused: process %ld traces it already", tracer);
     } else if (seccomp == 2) {
         snprintf(why, HR_STACK_WHY_BYTES, "refused: a seccomp profile forbids ptrace (%s)", strerror(-error));
+    } else if (error == -EPERM && scope == YAMA_NOBODY) {
+        snprintf(why, HR_STACK_WHY_BYTES,
+                 "refused: kernel.yama.ptrace_scope is %ld: nobody may, until a reboot", scope);
+    } else if (error == -EPERM && geteuid() == 0) {
+        snprintf(why, HR_STACK_WHY_BYTES, "refused: this root has no CAP_SYS_PTRACE (containers: --cap-add)");
     } else if (error == -EPERM && scope > 0) {
         snprintf(why, HR_STACK_WHY_BYTES, "refused: kernel.yama.ptrace_scope is %ld: be root, or set it to 0",
                  scope);
