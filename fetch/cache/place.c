@@ -141,10 +141,11 @@ int hr_cache_dir_check(const char *dir, char ret_message[256])
     if (fd < 0) {
         r = -errno;
         bool link = !lstat(path, &st) && S_ISLNK(st.st_mode);
-        (void)snprintf(message, sizeof(message), "cache directory %.150s %s", path,
+        (void)snprintf(message, sizeof(message), "cache directory %.150s %s%s", path,
                        link            ? "is a symlink: name the directory itself"
                        : r == -ENOTDIR ? "is not a directory"
-                                       : strerror(-r));
+                                       : "cannot be opened: ",
+                       link || r == -ENOTDIR ? "" : strerror(-r));
         r = link ? -ELOOP : r;
     }
     if (!r && fstat(fd, &st) < 0) {

@@ -1,148 +1,305 @@
-"""README's "what to add": each row that can be had without its scheduler, by the environment and the signals that it gives."""
+"""README's "what to add", each row with the real program: what it drops of the preload, and that its line brings it back."""
 import os
-import signal
-import subprocess
+import re
 
-from harness import fixtures, headrace, paths, proc, servers
+from harness import fixtures, machine, paths, proc
 from harness.case import test
-from harness.faults import FaultProxy
 from harness.scene import scene
 
-NEEDS = ("nginx", "rclone")
-WALK = ("import hashlib, os, sys\n"
-        "for here, _, names in os.walk(sys.argv[1]):\n"
-        "    for name in names:\n"
-        "        path = os.path.join(here, name)\n"
-        "        print(hashlib.sha256(open(path, 'rb').read()).hexdigest(), os.path.relpath(path, sys.argv[1]))\n")
+NEEDS = ("nginx", "rclone", "root")
+POINT = "/data"
+WALK = "/usr/bin/python3 ~/walk.py " + POINT
 
 
-def home_with_profile(s, name):
-    """A home whose profile has endpoint and keys; nothing else is known of them."""
-    home = proc.temp_folder("hr-home-")
-    os.mkdir(home + "/.aws")
-    with open(home + "/.aws/config", "w") as out:
-        section = name if name == "default" else "profile " + name
-        out.write("[%s]\nregion = us-east-1\nendpoint_url = %s\n" % (section, s.job.endpoint))
-    with open(home + "/.aws/credentials", "w") as out:
-        out.write("[%s]\naws_access_key_id = %s\naws_secret_access_key = %s\n" % (name, s.job.access, s.job.secret))
-    return home
+def sections(text):
+    """Lines after each `== NAME`."""
+    found, lines = {}, []
+    for line in text.splitlines():
+        if line.startswith("== "):
+            lines = found.setdefault(line[3:], [])
+        else:
+            lines.append(line)
+    return {name: "\n".join(lines) for name, lines in found.items()}
 
 
-def expect_row(s, env, before, cache):
-    """With what the row adds the program sees everything and the cache is where the row says; without it, nothing."""
-    env = dict(env, PATH=paths.BUILD + ":/usr/bin:/bin")
-    code = [paths.PYTHON, "-c", WALK, s.data]
-    without = proc.run(["ls", s.data], 20, env=env, cwd="/")
-    proc.expect(b"No such file" in without.stderr and without.stdout == b"", "the map without `headrace run`", without.stdout)
-    try:
-        done = proc.run([*before, "--", *code], 60, env=env, cwd="/")
-        proc.expect_equal(done.returncode, 0, proc.tail(done.stdout, done.stderr))
-        have = dict(reversed(line.split(" ", 1)) for line in done.stdout.decode("utf-8", "surrogateescape").splitlines())
-        proc.expect_equal(have, fixtures.tree_digests(s.local), "digests")
-        proc.expect(os.path.exists(cache + "/control"), "the cache is not in " + cache)
-    finally:
-        end = proc.run(["headrace", "stop"], 20, env=dict(env, HEADRACE_CACHE_DIR=cache))
-    proc.expect_equal(end.returncode, 0, "stop: " + proc.tail(end.stderr))
+def expect_missing(parts, *names):
+    for name in names:
+        proc.expect("cannot access '%s': No such file" % POINT in parts[name], "%s does not drop the preload" % name, parts[name])
 
 
-@test(NEEDS)
+SUDOERS = """Defaults env_reset
+Defaults secure_path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+%s ALL=(ALL:ALL) NOPASSWD: ALL
+"""
+
+
+@test((*NEEDS, "sudo", "su"))
+def test_environment_of_sudo():
+    """A user's sudo, with -E or not, and su drop the preload; `sudo headrace run` has it, with root's own cache."""
+    script = """
+exec 2>&1
+echo == plain; ls -d %(point)s
+echo == sudo; sudo -n ls %(point)s
+echo == sudo -E; sudo -n -E ls %(point)s
+echo == su; su -c 'ls %(point)s'
+echo == line; sudo -n sh -c '"$@" %(walk)s' sh headrace run --map "$HEADRACE_MAP" --
+"""
+    with scene(fixtures.mixed(), point=POINT) as s:
+        host = machine.Machine(s.job)
+        host.shadow("sudoers", SUDOERS % machine.USER, 0o440)
+        machine.put(host.home + "/in.sh", script % {"point": POINT, "walk": WALK})
+        parts = sections(host.good("su - %s -c \"headrace run --map '$1' -- sh in.sh\"\n" % machine.USER, s.job.maps[0]))
+        proc.expect_equal(parts["plain"], POINT, "the map of the caller")
+        expect_missing(parts, "sudo", "sudo -E", "su")
+        proc.expect("/usr/bin/sudo cannot be preloaded (setuid program)" in parts["sudo"], "nobody is told", parts["sudo"])
+        machine.expect_digests(s, parts["line"])
+        for home, uid in ((host.home, machine.UID), (host.root, 0)):
+            proc.expect_equal(os.stat(home + "/.cache/headrace/control").st_uid, uid, "whose cache is in " + home)
+
+
+@test((*NEEDS, "su"))
+def test_environment_of_su():
+    """By root: `su -` starts anew; su alone keeps root's cache directory, which is not the user's: one line, and `su -` is
+    what to write."""
+    script = """
+exec 2>&1
+echo == su -; su - %(user)s -c 'ls %(point)s'
+echo == su; su %(user)s -c 'ls %(point)s'
+echo == line; su - %(user)s -c "headrace run --map '$HEADRACE_MAP' -- %(walk)s"
+"""
+    with scene(fixtures.mixed(), point=POINT) as s:
+        host = machine.Machine(s.job)
+        machine.put(host.root + "/in.sh", script % {"user": machine.USER, "point": POINT, "walk": WALK})
+        parts = sections(host.good('headrace run --map "$1" -- sh /root/in.sh\n', s.job.maps[0]))
+        expect_missing(parts, "su -")
+        for word in ("cache directory /root/.cache/headrace cannot be opened: Permission denied", "Input/output error"):
+            proc.expect(word in parts["su"], "su alone says " + word, parts["su"])
+        machine.expect_digests(s, parts["line"])
+
+
+CRON = """
+mkdir -p /var/spool/cron
+mount -t tmpfs none /var/spool/cron
+mkdir /var/spool/cron/crontabs
+crontab -u %(user)s /mnt/home/tab
+cron -f &
+cron=$!
+until [ -e /mnt/home/end ]; do sleep 0.05; done
+kill $cron
+cat /mnt/home/out
+"""
+TAB = """
+HEADRACE_MAP=%(map)s
+AWS_PROFILE=default
+HOME=%(home)s
+@reboot exec >out 2>&1; echo == without; ls %(point)s; echo == line; /usr/local/bin/headrace run -- %(walk)s; touch end
+"""
+
+
+@test((*NEEDS, "cron"))
 def test_environment_of_cron():
-    """HOME, a short PATH, and what the crontab sets."""
-    with scene(fixtures.mixed()) as s:
-        home = home_with_profile(s, "trainer")
-        env = {"HOME": home, "SHELL": "/bin/sh", "AWS_PROFILE": "trainer", "HEADRACE_MAP": s.job.maps[0]}
-        expect_row(s, env, ["headrace", "run"], home + "/.cache/headrace")
+    """cron itself, a user's crontab, by @reboot: no waiting for the minute."""
+    with scene(fixtures.mixed(), point=POINT) as s:
+        host = machine.Machine(s.job)
+        tab = TAB % {"map": s.job.maps[0], "home": machine.HOME, "point": POINT, "walk": WALK}
+        machine.put(host.home + "/tab", tab)
+        parts = sections(host.good(CRON % {"user": machine.USER}, timeout=40))
+        expect_missing(parts, "without")
+        machine.expect_digests(s, parts["line"])
+        proc.expect(os.path.exists(host.home + "/.cache/headrace/control"), "no cache in HOME")
 
 
-@test(NEEDS)
-def test_environment_of_ssh_and_sudo():
-    """Nothing of the caller's environment: the map is an argument, the keys are the default profile's."""
-    with scene(fixtures.mixed()) as s:
-        home = home_with_profile(s, "default")
-        expect_row(s, {"HOME": home, "SHELL": "/bin/sh"}, ["headrace", "run", "--map", s.job.maps[0]], home + "/.cache/headrace")
+SSHD = """Port %(port)d
+ListenAddress 127.0.0.1
+HostKey /root/host
+AuthorizedKeysFile /root/key.pub
+StrictModes no
+UsePAM no
+PidFile none
+"""
+SSH = """Host node
+HostName 127.0.0.1
+Port %(port)d
+User %(user)s
+IdentityFile /root/key
+StrictHostKeyChecking no
+UserKnownHostsFile /dev/null
+LogLevel ERROR
+"""
+LOGIN = """
+chmod 755 /root
+ssh-keygen -q -t ed25519 -N '' -f /root/host
+ssh-keygen -q -t ed25519 -N '' -f /root/key
+/usr/sbin/sshd -D -e -f /root/sshd_config 2>/root/sshd.log &
+until grep -qi listening /root/sshd.log; do sleep 0.05; done
+set +e
+exec 2>&1
+echo == ssh; headrace run --map "$1" -- ssh -F /root/ssh_config node ls %(point)s
+echo == line; ssh -F /root/ssh_config node headrace run --map "$1" -- %(walk)s
+"""
 
 
-@test(NEEDS)
+@test((*NEEDS, "sshd", "ssh"))
+def test_environment_of_ssh():
+    """sshd itself: nothing of the caller's environment gets there; the map is an argument, the keys are the profile's."""
+    with scene(fixtures.mixed(), point=POINT) as s:
+        host = machine.Machine(s.job)
+        port = proc.free_port()
+        machine.put(host.root + "/sshd_config", SSHD % {"port": port})
+        machine.put(host.root + "/ssh_config", SSH % {"port": port, "user": machine.USER})
+        script = LOGIN % {"point": POINT, "walk": WALK.replace("~", "'~'")}
+        parts = sections(host.good(script, s.job.maps[0], timeout=40))
+        expect_missing(parts, "ssh")
+        machine.expect_digests(s, parts["line"])
+
+
+UNIT = """[Unit]
+DefaultDependencies=no
+SuccessAction=exit-force
+FailureAction=exit-force
+[Service]
+Type=oneshot
+StandardOutput=append:/root/out
+StandardError=append:/root/out
+ExecStartPre=/bin/echo == without
+ExecStartPre=-/bin/ls %(point)s
+ExecStartPre=/bin/echo == line
+ExecStart=/usr/local/bin/headrace run -- /usr/bin/python3 /root/walk.py %(point)s
+Environment=HEADRACE_MAP=%(map)s
+CacheDirectory=train
+CacheDirectoryMode=0700
+Environment=HEADRACE_CACHE_DIR=%%C/train
+EnvironmentFile=/root/keys
+"""
+# A control group of its own, of the second version, that takes it for the whole machine's.
+BOOT = """
+mkdir /mnt/groups
+mount -t cgroup2 none /mnt/groups && mkdir /mnt/groups/$(hostname) && echo $$ >/mnt/groups/$(hostname)/cgroup.procs || exit 96
+mount -t tmpfs none /etc/systemd/system
+cp /root/train.service /etc/systemd/system
+mount --bind /root/var-cache /var/cache
+exec unshare -mC sh -c 'mount -t cgroup2 none /sys/fs/cgroup && exec setsid /lib/systemd/systemd --system --unit=train.service \\
+    --log-target=console --show-status=no'
+"""
+UNBOOT = "mount -t cgroup2 none /mnt && find /mnt/$0 -depth -type d -exec rmdir {} +"
+
+
+@test((*NEEDS, "systemctl"))
 def test_environment_of_systemd():
-    """No HOME; Environment= has the map, CacheDirectory= makes the place."""
-    with scene(fixtures.mixed()) as s:
-        cache = proc.temp_folder("hr-cache-") + "/train"
-        os.mkdir(cache, 0o700)
+    """systemd itself as process 1: a unit of README's lines; the daemon ends with the service."""
+    with scene(fixtures.mixed(), point=POINT) as s:
+        host = machine.Machine(s.job)
+        os.mkdir(host.root + "/var-cache")
+        machine.put(host.root + "/train.service", UNIT % {"point": POINT, "map": s.job.maps[0]})
         keys = {name: value for name, value in s.job.env().items() if name.startswith("AWS_")}
-        env = dict(keys, INVOCATION_ID="0" * 32, HEADRACE_MAP=s.job.maps[0], HEADRACE_CACHE_DIR=cache)
-        expect_row(s, env, ["headrace", "run"], cache)
+        machine.put(host.root + "/keys", "".join("%s=%s\n" % item for item in keys.items()), 0o600)
+        try:
+            done = host.run(BOOT, timeout=40, container="other")
+        finally:
+            proc.run(["unshare", "-m", "sh", "-c", UNBOOT, host.name], 20)
+        if done.returncode == 96:
+            raise proc.Skip("no control group of its own: " + proc.tail(done.stderr))
+        proc.expect_equal(done.returncode, 0, proc.tail(done.stdout, done.stderr))
+        with open(host.root + "/out") as file:
+            parts = sections(file.read())
+        expect_missing(parts, "without")
+        machine.expect_digests(s, parts["line"])
+        proc.expect(os.path.exists(host.root + "/var-cache/train/control"), "the cache is not in CacheDirectory=")
 
 
-@test(NEEDS)
+# One node: controller, node daemon and munge. Steps are followed by cgroups where those of the first version are here (the
+# daemon is then killed with the step that started it), else by their parents.
+SLURM_CONF = """ClusterName=one
+SlurmctldHost=%(name)s(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+SlurmctldPort=%(first)d
+SlurmdPort=%(second)d
+AuthType=auth/munge
+CryptoType=crypto/munge
+AuthInfo=socket=/run/munge/socket
+StateSaveLocation=/mnt/state
+SlurmdSpoolDir=/mnt/spool
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+ProctrackType=proctrack/%(track)s
+TaskPlugin=task/none
+TaskProlog=/root/prolog
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+SwitchType=switch/none
+MpiDefault=none
+KillWait=1
+NodeName=%(name)s NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+# The second job: at work when the first is cancelled, and in need of objects after that.
+SECOND = """
+python3 -u /root/walk.py %(point)s/a >/root/first
+until [ -e /root/cut ]; do sleep 0.05; done
+python3 -u /root/walk.py %(point)s
+until [ -e /root/go ]; do sleep 0.05; done
+"""
+CLUSTER = """
+mkdir /mnt/state /mnt/spool /run/munge
+mkdir -m 700 /root/local
+head -c 128 /dev/urandom >/root/munge.key
+chmod 600 /root/munge.key
+/usr/sbin/munged --key-file=/root/munge.key --socket=/run/munge/socket --pid-file=/run/munge/pid --log-file=/root/munge.log \
+    --seed-file=/root/munge.seed
+export SLURM_CONF=/root/slurm.conf
+/usr/sbin/slurmctld -D >/root/slurmctld.log 2>&1 &
+/usr/sbin/slurmd -D >/root/slurmd.log 2>&1 &
+until sinfo -h -o %%T 2>/root/sinfo.log | grep -q idle; do sleep 0.05; done
+daemon() { headrace status --json | sed -n 's/.*"pid": *\\([0-9]*\\).*/daemon \\1/p'; }
+set +e
+exec 2>&1
+echo == without; srun -Q ls %(point)s
+export HEADRACE_MAP=$1 HEADRACE_PREFETCH=off
+srun -Q -J one headrace run -- sh -c '/usr/bin/python3 -u /root/walk.py %(point)s; sleep 1000' >/root/one &
+one=$!
+until [ "$(wc -l </root/one)" -gt 2 ]; do sleep 0.05; done
+srun -Q -J two headrace run -- sh /root/two.sh >/root/two &
+two=$!
+until [ "$(wc -l </root/first)" -gt 2 ]; do sleep 0.05; done
+export HEADRACE_CACHE_DIR=/root/local/headrace-0
+echo == before; daemon
+scancel -n one
+wait $one; printf '== one\\n%%d\\n' $?
+touch /root/cut
+until [ "$(wc -l </root/two)" -ge "$2" ]; do sleep 0.05; done
+echo == after; daemon
+touch /root/go
+wait $two; printf '== two\\n%%d\\n' $?; cat /root/two
+"""
+
+
+@test((*NEEDS, "slurmctld", "slurmd", "srun", "munged"), timeout=90)
 def test_environment_of_slurm():
-    """The step's own directory is taken before TMPDIR and HOME."""
-    with scene(fixtures.mixed()) as s:
-        home, local = home_with_profile(s, "default"), proc.temp_folder("hr-slurm-")
-        env = {"HOME": home, "TMPDIR": proc.temp_folder(), "SLURM_TMPDIR": local, "SLURM_JOB_ID": "1"}
-        expect_row(s, env, ["headrace", "run", "--map", s.job.maps[0]], local + "/headrace-%d" % os.geteuid())
-        proc.expect(not os.path.exists(home + "/.cache"), "something was made in the home")
-
-
-# As a kernel takes cells; `show` answers on stdout.
-KERNEL = ("import sys\n"
-          "def show(*words): print(*words, flush=True)\n"
-          "for cell in sys.stdin:\n"
-          "    try: exec(cell)\n"
-          "    except KeyboardInterrupt: show('interrupted')\n")
-
-
-class Kernel:
-    """Started as Jupyter starts what kernel.json says: a session of its own, interrupts to its group."""
-
-    def __init__(self, job):
-        env = dict(job.env(), HEADRACE_MAP=";".join(job.maps))
-        self.log = os.path.join(proc.temp_folder(), "log")
-        with open(self.log, "wb") as out:
-            self.child = subprocess.Popen([job.program, "run", "--", paths.PYTHON, "-c", KERNEL], stdin=subprocess.PIPE, stdout=out,
-                                          stderr=out, env=env, start_new_session=True)
-
-    def cell(self, code):
-        self.child.stdin.write(code.encode() + b"\n")
-        self.child.stdin.flush()
-
-    def wait_for(self, word):
-        def said():
-            with open(self.log) as file:
-                return word in file.read().splitlines()
-        proc.wait_until(said, 25, "%s of the kernel" % word)
-
-    def end(self):
-        """As a restart that the kernel does not answer ends: its whole group."""
-        os.killpg(self.child.pid, signal.SIGKILL)
-        self.child.wait(10)
-        self.child.stdin.close()
-
-
-@test(NEEDS)
-def test_notebook_interrupt_and_restart():
-    """An interrupt ends the cell that waits for an object, not the kernel; after a restart what was read is not fetched."""
-    def fault(path, nth):
-        return ("stall", 30) if path.endswith("/a/one.txt") and nth == 1 else None
-    with servers.Rclone(fixtures.mixed()) as store, FaultProxy(store, fault) as proxy:
-        data = os.path.join(proc.temp_folder(), "data")
-        source = "%s=s3://%s/%s" % (data, fixtures.BUCKET, fixtures.PREFIX)
-        with headrace.Job(source, proxy, access=store.access, secret=store.secret, prefetch="off") as job:
-            kernel = Kernel(job)
-            kernel.cell("show(len(open(%r).read().split()))" % (data + "/top.txt"))
-            kernel.wait_for("4")
-            daemon = job.daemon_pid()
-            kernel.cell("open(%r)" % (data + "/a/one.txt"))
-            proc.wait_until(lambda: [path for path in list(proxy.seen) if path.endswith("/a/one.txt")], 20, "the cell at its open")
-            os.killpg(kernel.child.pid, signal.SIGINT)
-            kernel.wait_for("interrupted")
-            kernel.cell("show('next', len(open(%r).read().split()))" % (data + "/top.txt"))
-            kernel.wait_for("next 4")
-            kernel.end()
-            seen = dict(proxy.seen)
-            again = Kernel(job)
-            again.cell("show(len(open(%r).read().split()))" % (data + "/top.txt"))
-            again.wait_for("4")
-            again.end()
-            proc.expect_equal(job.daemon_pid(), daemon, "the daemon")
-            proc.expect_equal([path for path in proxy.seen if path.endswith("/top.txt") and proxy.seen[path] != seen[path]], [],
-                              "fetched again")
+    """srun itself. The step's own directory is taken before HOME; a cancelled step takes the daemon along, and the other job,
+    which waits for objects, goes on with a new one."""
+    freezer = "/sys/fs/cgroup/freezer"
+    track = "cgroup" if os.access(freezer + "/cgroup.procs", os.W_OK) else "linuxproc"
+    with scene(fixtures.mixed(), point=POINT, delay_ms=30) as s:
+        host = machine.Machine(s.job)
+        ports = {"first": proc.free_port(), "second": proc.free_port()}
+        machine.put(host.root + "/slurm.conf", SLURM_CONF % {"name": host.name, "track": track, **ports})
+        machine.put(host.root + "/cgroup.conf", "CgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\n")
+        machine.put(host.root + "/two.sh", SECOND % {"point": POINT})
+        machine.put(host.root + "/prolog", "#!/bin/sh\necho export SLURM_TMPDIR=/root/local\n", 0o755)
+        try:
+            files = len(fixtures.tree_digests(s.local))
+            parts = sections(host.good(CLUSTER % {"point": POINT}, s.job.maps[0], str(files)))
+        finally:
+            proc.run(["find", "%s/slurm_%s" % (freezer, host.name), "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"], 20)
+        expect_missing(parts, "without")
+        proc.expect(parts["one"] != "0", "the first step was not cancelled", parts["before"])
+        status, _, text = parts["two"].partition("\n")
+        proc.expect_equal(status, "0", "the second step: " + text[-1500:])
+        machine.expect_digests(s, text)
+        before, after = (re.findall("^daemon [0-9]+$", parts[name], re.M) for name in ("before", "after"))
+        proc.expect_equal((len(before), len(after), before == after), (1, 1, track != "cgroup"), "daemons; the same one?")
+        proc.expect(not os.path.exists(host.root + "/.cache"), "something was made in the home")
