@@ -50,8 +50,15 @@ struct hr_overlay {
 };
 
 /* Bits of hr_plan_tree.marks: brought unasked and not opened since; ever opened; a loader said that it will
- * open it; of those brought unasked, by nobody's word (hr_plan_tree.guessed_bytes). */
-enum { HR_ENTRY_SWEPT = 1, HR_ENTRY_USED = 2, HR_ENTRY_ANNOUNCED = 4, HR_ENTRY_GUESSED = 8 };
+ * open it; of those brought unasked, by nobody's word (hr_plan_tree.guessed_bytes); asked for and not yet
+ * noted as opened. The upper three are opened.c's. */
+enum {
+    HR_ENTRY_SWEPT = 1,
+    HR_ENTRY_USED = 2,
+    HR_ENTRY_ANNOUNCED = 4,
+    HR_ENTRY_GUESSED = 8,
+    HR_ENTRY_AWAITED = 16
+};
 
 /* Of one kind of work: how often it ended, and how the last time. */
 struct hr_ended {
@@ -421,7 +428,9 @@ void hr_outcome_no_room(struct hr_want *want, int error);
 void hr_outcome_first(struct hr_want *want, struct hr_buf *body);
 
 /* opened.c: orders of what is opened without having been announced. */
+/* A program has opened it; it waits for it. */
 void hr_opened_note(struct hr_plan_tree *tree, uint32_t entry);
+void hr_opened_asked(struct hr_plan_tree *tree, uint32_t entry);
 void hr_opened_free(struct hr_plan_tree *tree);
 
 /* lookahead.c */
@@ -456,6 +465,8 @@ bool hr_sweep_ahead(struct hr_plan_tree *tree, uint32_t entry, enum hr_reason re
 /* The next want of a sweep that may run now, or NULL. */
 struct hr_want *hr_sweep_next(struct hr_plan *plan);
 void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry);
+/* Looks soon at what was opened: there may be room for more, or more to go by. */
+void hr_sweep_await_room(struct hr_plan *plan);
 void hr_sweep_end(struct hr_plan *plan); /* before the plan goes */
 /* It was opened, has failed or is gone: no longer ahead of anybody. */
 void hr_sweep_unmark(struct hr_plan_tree *tree, uint32_t entry);

@@ -5,68 +5,42 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "fetch/plan/inner.h"
-#include "fetch/plan/order_thread.h"
+#include "fetch/plan/known_epoch.h"
 #include "fetch/plan/ranks.h"
 
-#define EPOCHS_MAX 16                   /* loaders at a time: 8 ranks, train and val */
-#define ORDERS_BYTES_MAX (128ull << 20) /* of all known orders together; the oldest goes first */
-#define SEEN_LEAST 10     /* indices before a search: more than are needed, so that no lie passes */
-#define QUEUE_MAX 4096    /* wants that wait: the rest of an epoch leaves room for what is announced */
-#define FIRST_NUMBERS 256 /* batches that tell one epoch from the next */
-#define MISSES_MAX 3 /* searches for nothing, before a loader is taken for one whose sampler is another */
-#define SEED_BITS 32
-#define ADVANCE_MAX 16384 /* entries looked at in one go: the loop must not stall */
-
-enum epoch_state { EPOCH_NEW, EPOCH_ASKED, EPOCH_KNOWN, EPOCH_OTHER };
-
-struct note {
-    uint32_t number, at, index;
-};
-
-/* What one loader does in one epoch. */
-struct epoch {
-    uint64_t id; /* of its search; 0: free */
-    struct hr_plan_tree *tree;
-    uint32_t gen;
-    uint64_t base;
-    uint32_t loader;
-    enum epoch_state state;
-    unsigned misses;     /* searches in a row that found nothing, over epochs */
-    uint32_t batch_size; /* the largest seen: the last of an epoch is smaller */
-    uint32_t highest;    /* index */
-    struct note notes[HR_ORDER_SEEN_MAX];
-    unsigned note_count;
-    uint32_t last_number;                 /* of a batch: the highest */
-    uint64_t numbers[FIRST_NUMBERS / 64]; /* which of the first came */
-    struct hr_order order;
-    uint32_t *permutation;
-    uint32_t next;   /* position that was not asked for */
-    uint64_t agreed; /* indices that were what the known order has */
-};
+#define EPOCHS_MAX 16  /* loaders at a time: 8 ranks, train and val */
+#define QUEUE_MAX 4096 /* wants that wait: the rest of an epoch leaves room for what is announced */
+#define MISSES_MAX 3   /* searches for nothing, before a loader is taken for one whose sampler is another */
+#define ADVANCE_MAX 16384       /* entries looked at in one go: the loop must not stall */
+#define OPENS_LOADER UINT32_MAX /* no process */
+/* A guess costs at most a page in the mean, so what is asked for by it grows with what speaks for it, up to
+ * the most for one that is still guessed; from so many bits on it is taken for certain. */
+#define GUESS_COST_BYTES 4096.0
+#define GUESS_BYTES_MAX (64ull << 20)
+#define CERTAIN_BITS 20
 
 struct hr_knowns {
     struct hr_order_searcher *searcher;
-    struct epoch epochs[EPOCHS_MAX];
+    struct hr_epoch epochs[EPOCHS_MAX];
     uint64_t last_id;
     struct hr_order recent[HR_ORDER_RECENT_MAX]; /* the newest first */
     unsigned recent_count;
     uint64_t shown; /* id of the epoch that became known last */
 };
 
-static bool is_current(const struct epoch *epoch)
+static bool is_current(const struct hr_epoch *epoch)
 {
     const struct hr_names *names = epoch->tree->index.names;
     return names && names->gen == epoch->gen && epoch->tree->ranks;
 }
 
-static void forget(struct hr_plan *plan, struct epoch *epoch)
+static void forget(struct hr_plan *plan, struct hr_epoch *epoch)
 {
-    if (epoch->state == EPOCH_ASKED) {
+    if (epoch->state == HR_EPOCH_ASKED) {
         hr_order_searcher_cancel(plan->knowns->searcher, epoch->id);
     }
     free(epoch->permutation);
-    *epoch = (struct epoch){0};
+    *epoch = (struct hr_epoch){0};
 }
 
 void hr_known_free(struct hr_plan *plan)
@@ -87,54 +61,6 @@ void hr_known_free(struct hr_plan *plan)
 
 /* ---- asking ---- */
 
-/* The data set begins at its base and ends with a directory that holds it. */
-static void list_sizes(const struct epoch *epoch, struct hr_order_ask *ask)
-{
-    const struct hr_index *index = &epoch->tree->index;
-    uint32_t dir = hr_index_parent(index, hr_ranks_entry(epoch->tree->ranks, epoch->base));
-    while (ask->size_count < HR_ORDER_SIZES_MAX) {
-        uint64_t n =
-            hr_ranks_of(epoch->tree->ranks, hr_index_end(index, index->dirs[dir].entry)) - epoch->base;
-        bool known = ask->size_count > 0 && ask->sizes[ask->size_count - 1] == n;
-        if (n > epoch->highest && !known && n < HR_TORCH_SMALL_MAX &&
-            n * sizeof(uint32_t) <= ORDERS_BYTES_MAX) {
-            ask->sizes[ask->size_count++] = (uint32_t)n;
-        }
-        if (dir == 0) {
-            break;
-        }
-        dir = index->dirs[dir].parent < dir ? index->dirs[dir].parent : 0;
-    }
-}
-
-static int by_position(const void *a, const void *b)
-{
-    const struct hr_order_seen *one = a, *other = b;
-    return (one->position > other->position) - (one->position < other->position);
-}
-
-static void list_seen(const struct epoch *epoch, struct hr_order_ask *ask)
-{
-    for (unsigned i = 0; i < epoch->note_count; i++) {
-        const struct note *note = &epoch->notes[i];
-        uint64_t position = (uint64_t)note->number * epoch->batch_size + note->at;
-        if (position < HR_TORCH_PREFIX_MAX) {
-            ask->seen[ask->seen_count++] = (struct hr_order_seen){(uint32_t)position, note->index};
-        }
-    }
-    qsort(ask->seen, ask->seen_count, sizeof ask->seen[0], by_position);
-}
-
-/* Not shuffled. */
-static bool ascends(const struct hr_order_ask *ask)
-{
-    unsigned i = 1;
-    while (i < ask->seen_count && ask->seen[i - 1].index < ask->seen[i].index) {
-        i++;
-    }
-    return i >= ask->seen_count;
-}
-
 static void on_results(void *owner, int fd, uint32_t events);
 
 static struct hr_knowns *knowns_of(struct hr_plan *plan)
@@ -152,26 +78,30 @@ static struct hr_knowns *knowns_of(struct hr_plan *plan)
     return plan->knowns;
 }
 
-static void ask_for(struct hr_plan *plan, struct epoch *epoch)
+static void ask_for(struct hr_plan *plan, struct hr_epoch *epoch)
 {
     struct hr_knowns *knowns = plan->knowns;
     struct hr_order_ask ask = {.recent_count = knowns->recent_count};
     memcpy(ask.recent, knowns->recent, sizeof ask.recent);
-    list_seen(epoch, &ask);
-    list_sizes(epoch, &ask);
-    if (ask.seen_count < SEEN_LEAST || ask.size_count == 0 || epoch->misses >= MISSES_MAX || ascends(&ask)) {
-        epoch->state = EPOCH_OTHER;
-    } else if (hr_order_searcher_ask(knowns->searcher, epoch->id, &ask) == 0) {
-        epoch->state = EPOCH_ASKED;
-        plan->stats.order_searches++;
-    } /* busy: with the next batch */
+    bool deep = epoch->note_count >= HR_KNOWN_DEEP;
+    bool worth = hr_epoch_ask(epoch, &ask);
+    if (epoch->misses >= MISSES_MAX || (deep && (!worth || hr_epoch_ascends(epoch)))) {
+        epoch->state = HR_EPOCH_OTHER;
+    } else if (worth && hr_order_searcher_ask(knowns->searcher, epoch->id, &ask) == 0) {
+        for (unsigned i = 0; i < ask.set_count; i++) {
+            epoch->bases[i] = ask.sets[i].base;
+        }
+        plan->stats.order_searches += epoch->asked == 0;
+        epoch->state = HR_EPOCH_ASKED;
+        epoch->asked = epoch->note_count;
+    } /* busy, or too little: with the next */
 }
 
 /* ---- knowing ---- */
 
 /* False: the bound is reached, this one comes later. What is there already is touched when it is announced:
  * in order of need and this early, what is needed first would leave the cache first. */
-static bool bring(struct hr_plan *plan, const struct epoch *epoch, uint32_t index)
+static bool bring(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t index)
 {
     struct hr_plan_tree *tree = epoch->tree;
     uint32_t entry = hr_ranks_entry(tree->ranks, epoch->base + index);
@@ -183,6 +113,7 @@ static bool bring(struct hr_plan *plan, const struct epoch *epoch, uint32_t inde
     (void)hr_sweep_ahead(tree, entry, HR_REASON_LOOKAHEAD);
     if (tree->swept_bytes != before) {
         plan->stats.known_ahead++;
+        epoch->ahead_bytes += size;
         return true;
     }
     char path[HR_KEY_MAX + 1];
@@ -190,13 +121,30 @@ static bool bring(struct hr_plan *plan, const struct epoch *epoch, uint32_t inde
     return size == 0 || len < 0 || hr_want_find(tree, path, (uint32_t)len);
 }
 
-static void advance(struct hr_plan *plan, struct epoch *epoch)
+/* Bits that what was seen has more than it takes to tell the candidates apart. */
+static double spare_bits(const struct hr_epoch *epoch)
+{
+    return (double)epoch->agreed * log2(epoch->order.n) - log2(epoch->candidates);
+}
+
+static uint64_t guess_bytes_max(const struct hr_epoch *epoch)
+{
+    double spare = spare_bits(epoch), bytes = GUESS_COST_BYTES * exp2(spare < CERTAIN_BITS ? spare : 0);
+    return spare >= CERTAIN_BITS ? UINT64_MAX : bytes < GUESS_BYTES_MAX ? (uint64_t)bytes : GUESS_BYTES_MAX;
+}
+
+static void advance(struct hr_plan *plan, struct hr_epoch *epoch)
 {
     uint32_t length = hr_order_length(&epoch->order);
+    uint64_t bytes_max = guess_bytes_max(epoch);
     if (plan->ending || !is_current(epoch) || !epoch->tree->settings.prefetch) {
         return;
     }
     for (unsigned i = 0; i < ADVANCE_MAX && epoch->next < length && plan->stats.queued < QUEUE_MAX; i++) {
+        if (epoch->ahead_bytes >= bytes_max) {
+            hr_sweep_await_room(plan);
+            return;
+        }
         if (!bring(plan, epoch, hr_order_at(&epoch->order, epoch->permutation, epoch->next))) {
             return;
         }
@@ -207,7 +155,7 @@ static void advance(struct hr_plan *plan, struct epoch *epoch)
 void hr_known_advance(struct hr_plan *plan)
 {
     for (unsigned i = 0; plan->knowns && i < EPOCHS_MAX; i++) {
-        if (plan->knowns->epochs[i].state == EPOCH_KNOWN) {
+        if (plan->knowns->epochs[i].state == HR_EPOCH_KNOWN) {
             advance(plan, &plan->knowns->epochs[i]);
         }
     }
@@ -226,19 +174,19 @@ static void remember(struct hr_knowns *knowns, const struct hr_order *order)
     knowns->recent[0] = *order;
 }
 
-static void keep_memory_bounded(struct hr_plan *plan, const struct epoch *newest)
+static void keep_memory_bounded(struct hr_plan *plan, const struct hr_epoch *newest)
 {
     for (;;) {
         uint64_t bytes = 0;
-        struct epoch *oldest = NULL;
+        struct hr_epoch *oldest = NULL;
         for (unsigned i = 0; i < EPOCHS_MAX; i++) {
-            struct epoch *epoch = &plan->knowns->epochs[i];
+            struct hr_epoch *epoch = &plan->knowns->epochs[i];
             bytes += epoch->permutation ? (uint64_t)epoch->order.n * sizeof *epoch->permutation : 0;
             if (epoch->permutation && epoch != newest && (!oldest || epoch->id < oldest->id)) {
                 oldest = epoch;
             }
         }
-        if (bytes <= ORDERS_BYTES_MAX || !oldest) {
+        if (bytes <= HR_KNOWN_ORDERS_BYTES_MAX || !oldest) {
             return;
         }
         forget(plan, oldest);
@@ -250,52 +198,80 @@ void hr_known_stats(const struct hr_plan *plan, struct hr_plan_stats *stats)
     const struct hr_knowns *knowns = plan->knowns;
     stats->known_generator = stats->known_generator ? stats->known_generator : "";
     for (unsigned i = 0; knowns && i < EPOCHS_MAX; i++) {
-        const struct epoch *epoch = &knowns->epochs[i];
-        stats->known_now += epoch->state == EPOCH_KNOWN;
-        if (epoch->state == EPOCH_KNOWN && epoch->id == knowns->shown) {
-            double bits = (double)epoch->agreed * log2(epoch->order.n);
+        const struct hr_epoch *epoch = &knowns->epochs[i];
+        stats->known_now += epoch->state == HR_EPOCH_KNOWN;
+        if (epoch->state == HR_EPOCH_KNOWN && epoch->id == knowns->shown) {
             stats->known_indices = epoch->agreed;
-            stats->known_confidence = bits > SEED_BITS ? 1 - exp2(SEED_BITS - bits) : 0;
+            stats->known_confidence = 1 - exp2(-spare_bits(epoch));
         }
     }
+}
+
+/* Nothing fits what was noted until then. */
+static void on_nothing(struct hr_plan *plan, struct hr_epoch *epoch)
+{
+    if (epoch->asked < HR_KNOWN_DEEP) {
+        epoch->state = HR_EPOCH_NEW;
+        if (epoch->note_count > epoch->asked) {
+            ask_for(plan, epoch);
+        }
+    } else {
+        epoch->state = HR_EPOCH_OTHER;
+        epoch->misses++;
+        plan->stats.order_misses++;
+    }
+}
+
+static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_order_result *result)
+{
+    struct hr_knowns *knowns = plan->knowns;
+    struct hr_plan_stats *stats = &plan->stats;
+    epoch->state = HR_EPOCH_KNOWN;
+    epoch->misses = 0;
+    epoch->order = result->order;
+    epoch->permutation = result->permutation;
+    epoch->candidates = result->candidates;
+    if (epoch->opens) {
+        epoch->base = epoch->bases[result->set];
+        epoch->next = epoch->position;
+    } else {
+        epoch->next = (epoch->last_number + 1) * epoch->batch_size;
+        epoch->agreed = epoch->note_count;
+    }
+    knowns->shown = epoch->id;
+    remember(knowns, &epoch->order);
+    keep_memory_bounded(plan, epoch);
+    stats->known_orders++;
+    stats->known_seed = epoch->order.seed;
+    stats->known_objects = epoch->order.n;
+    stats->known_generator = hr_order_generator_name(epoch->order.generator);
+    hr_log(HR_LOG_INFO,
+           "known order: process %u shuffles %u objects by %s with seed %u after %llu outputs, rank %u of %u "
+           "(%u seen, %llu tried)",
+           epoch->opens ? 0 : epoch->loader, epoch->order.n, stats->known_generator, epoch->order.seed,
+           (unsigned long long)epoch->order.skip, epoch->order.rank, epoch->order.replicas, epoch->note_count,
+           (unsigned long long)result->tried);
+    advance(plan, epoch);
 }
 
 static void on_result(struct hr_plan *plan, struct hr_order_result *result)
 {
     struct hr_knowns *knowns = plan->knowns;
-    struct epoch *epoch = NULL;
+    struct hr_epoch *epoch = NULL;
     for (unsigned i = 0; i < EPOCHS_MAX && !epoch; i++) {
         epoch = knowns->epochs[i].id == result->id ? &knowns->epochs[i] : NULL;
     }
-    if (!epoch || epoch->state != EPOCH_ASKED || !result->permutation) {
-        if (epoch) {
-            epoch->state = EPOCH_OTHER;
-            epoch->misses++;
-            plan->stats.order_misses++;
-        }
-        free(result->permutation);
+    bool asked = epoch && epoch->state == HR_EPOCH_ASKED;
+    if (asked && result->permutation &&
+        (!epoch->opens ||
+         hr_epoch_agrees(epoch, &result->order, result->permutation, epoch->bases[result->set]))) {
+        on_known(plan, epoch, result);
         return;
     }
-    epoch->state = EPOCH_KNOWN;
-    epoch->misses = 0;
-    epoch->order = result->order;
-    epoch->permutation = result->permutation;
-    epoch->next = (epoch->last_number + 1) * epoch->batch_size;
-    epoch->agreed = epoch->note_count;
-    knowns->shown = epoch->id;
-    remember(knowns, &epoch->order);
-    keep_memory_bounded(plan, epoch);
-    plan->stats.known_orders++;
-    plan->stats.known_seed = epoch->order.seed;
-    plan->stats.known_objects = epoch->order.n;
-    plan->stats.known_generator = "torch";
-    hr_log(HR_LOG_INFO,
-           "known order: process %u shuffles %u objects by %s with seed %u after %llu outputs, rank %u of %u "
-           "(%llu tried)",
-           epoch->loader, epoch->order.n, plan->stats.known_generator, epoch->order.seed,
-           (unsigned long long)epoch->order.skip, epoch->order.rank, epoch->order.replicas,
-           (unsigned long long)result->tried);
-    advance(plan, epoch);
+    free(result->permutation);
+    if (asked) {
+        on_nothing(plan, epoch);
+    }
 }
 
 static void on_results(void *owner, int fd, uint32_t events)
@@ -311,14 +287,16 @@ static void on_results(void *owner, int fd, uint32_t events)
 
 /* ---- batches ---- */
 
-static struct epoch *epoch_of(struct hr_plan *plan, const struct hr_known_batch *batch)
+/* base: of what was announced; of opens any. */
+static struct hr_epoch *epoch_of(struct hr_plan *plan, const struct hr_plan_tree *tree, uint32_t loader,
+                                 uint64_t base)
 {
     struct hr_knowns *knowns = plan->knowns;
-    struct epoch *place = &knowns->epochs[0];
+    struct hr_epoch *place = &knowns->epochs[0];
     for (unsigned i = 0; i < EPOCHS_MAX; i++) {
-        struct epoch *epoch = &knowns->epochs[i];
-        if (epoch->id && epoch->tree == batch->tree && epoch->base == batch->base &&
-            epoch->loader == batch->loader && is_current(epoch)) {
+        struct hr_epoch *epoch = &knowns->epochs[i];
+        if (epoch->id && epoch->tree == tree && epoch->loader == loader &&
+            (epoch->opens || epoch->base == base) && is_current(epoch)) {
             return epoch;
         }
         place = epoch->id < place->id ? epoch : place; /* a free one, else the oldest */
@@ -327,20 +305,23 @@ static struct epoch *epoch_of(struct hr_plan *plan, const struct hr_known_batch 
     return place;
 }
 
-static void begin(struct hr_plan *plan, struct epoch *epoch, const struct hr_known_batch *batch)
+static void begin(struct hr_plan *plan, struct hr_epoch *epoch, struct hr_plan_tree *tree, uint32_t loader,
+                  uint64_t base)
 {
     unsigned misses = epoch->misses;
     forget(plan, epoch);
-    *epoch = (struct epoch){.id = ++plan->knowns->last_id,
-                            .tree = batch->tree,
-                            .gen = batch->tree->index.names->gen,
-                            .base = batch->base,
-                            .loader = batch->loader,
-                            .misses = misses};
+    *epoch = (struct hr_epoch){.id = ++plan->knowns->last_id,
+                               .tree = tree,
+                               .gen = tree->index.names->gen,
+                               .base = base,
+                               .loader = loader,
+                               .opens = loader == OPENS_LOADER,
+                               .batch_size = loader == OPENS_LOADER,
+                               .misses = misses};
 }
 
 /* Are the batch's indices what the known order has there? */
-static bool is_as_known(const struct epoch *epoch, const struct hr_known_batch *batch)
+static bool is_as_known(const struct hr_epoch *epoch, const struct hr_known_batch *batch)
 {
     uint64_t first = (uint64_t)batch->number * epoch->batch_size;
     bool fits = batch->count <= epoch->batch_size && first + batch->count <= hr_order_length(&epoch->order);
@@ -350,45 +331,45 @@ static bool is_as_known(const struct epoch *epoch, const struct hr_known_batch *
     return fits;
 }
 
-static void take_notes(struct epoch *epoch, const struct hr_known_batch *batch)
+static void take_notes(struct hr_epoch *epoch, const struct hr_known_batch *batch)
 {
     epoch->batch_size = batch->count > epoch->batch_size ? batch->count : epoch->batch_size;
     for (uint32_t i = 0; i < batch->count; i++) {
         epoch->highest = batch->indices[i] > epoch->highest ? batch->indices[i] : epoch->highest;
         if (epoch->note_count < HR_ORDER_SEEN_MAX) {
-            epoch->notes[epoch->note_count++] = (struct note){batch->number, i, batch->indices[i]};
+            epoch->notes[epoch->note_count++] = (struct hr_epoch_note){batch->number, i, batch->indices[i]};
         }
     }
 }
 
 /* A number that comes again begins the next epoch. Queues that are understood late bring theirs late, so
  * smaller ones alone do not. */
-static bool comes_again(const struct epoch *epoch, uint32_t number)
+static bool comes_again(const struct hr_epoch *epoch, uint32_t number)
 {
-    return number < FIRST_NUMBERS && epoch->numbers[number / 64] >> number % 64 & 1;
+    return number < HR_KNOWN_FIRST_NUMBERS && epoch->numbers[number / 64] >> number % 64 & 1;
 }
 
-static void note_number(struct epoch *epoch, uint32_t number)
+static void note_number(struct hr_epoch *epoch, uint32_t number)
 {
     epoch->last_number = number > epoch->last_number ? number : epoch->last_number;
-    if (number < FIRST_NUMBERS) {
+    if (number < HR_KNOWN_FIRST_NUMBERS) {
         epoch->numbers[number / 64] |= UINT64_C(1) << number % 64;
     }
 }
 
 /* What the epoch becomes with this batch, before it is noted. */
-static void judge(struct hr_plan *plan, struct epoch *epoch, const struct hr_known_batch *batch)
+static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_known_batch *batch)
 {
     bool again = epoch->id == 0 || comes_again(epoch, batch->number);
-    if (epoch->state == EPOCH_KNOWN && !is_as_known(epoch, batch)) {
+    if (epoch->state == HR_EPOCH_KNOWN && !is_as_known(epoch, batch)) {
         bool wrong = !again && batch->number > epoch->last_number;
         plan->stats.known_dropped += wrong;
-        begin(plan, epoch, batch);
-        epoch->state = wrong ? EPOCH_OTHER : EPOCH_NEW;
-    } else if (epoch->state != EPOCH_KNOWN &&
-               (again || (epoch->state == EPOCH_OTHER && batch->number == 0))) {
-        begin(plan, epoch, batch);
-    } else if (epoch->state == EPOCH_KNOWN &&
+        begin(plan, epoch, batch->tree, batch->loader, batch->base);
+        epoch->state = wrong ? HR_EPOCH_OTHER : HR_EPOCH_NEW;
+    } else if (epoch->state != HR_EPOCH_KNOWN &&
+               (again || (epoch->state == HR_EPOCH_OTHER && batch->number == 0))) {
+        begin(plan, epoch, batch->tree, batch->loader, batch->base);
+    } else if (epoch->state == HR_EPOCH_KNOWN &&
                again) { /* the same order once more: a sampler whose seed stays */
         memset(epoch->numbers, 0, sizeof epoch->numbers);
         epoch->last_number = 0;
@@ -403,17 +384,76 @@ void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch)
     if (!knowns || batch->count == 0) {
         return;
     }
-    struct epoch *epoch = epoch_of(plan, batch);
+    struct hr_epoch *epoch = epoch_of(plan, batch->tree, batch->loader, batch->base);
     judge(plan, epoch, batch);
     note_number(epoch, batch->number);
-    if (epoch->state == EPOCH_KNOWN) {
+    if (epoch->state == HR_EPOCH_KNOWN) {
         uint32_t announced = (batch->number + 1) * epoch->batch_size;
         epoch->next = announced > epoch->next ? announced : epoch->next;
         epoch->agreed += batch->count;
-    } else if (epoch->state == EPOCH_NEW) {
+    } else if (epoch->state == HR_EPOCH_NEW) {
         take_notes(epoch, batch);
-        if (epoch->note_count >= SEEN_LEAST) {
+        if (epoch->note_count >= HR_KNOWN_DEEP) {
             ask_for(plan, epoch);
         }
     }
+}
+
+/* ---- opens ---- */
+
+/* One more of an order that is known. True: it begins another. */
+static bool follow(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t rank, bool *ret_over)
+{
+    uint32_t index = rank - (uint32_t)epoch->base, length = hr_order_length(&epoch->order);
+    *ret_over = false;
+    if (rank < epoch->base || index >= epoch->order.n) {
+        return false; /* what lies beside the set is another matter */
+    }
+    if (epoch->position < length &&
+        hr_order_at(&epoch->order, epoch->permutation, epoch->position) == index) {
+        epoch->position++;
+        epoch->agreed++;
+        epoch->next = epoch->position > epoch->next ? epoch->position : epoch->next;
+        plan->ahead_due = true;
+        return false;
+    }
+    if (hr_order_at(&epoch->order, epoch->permutation, 0) == index) { /* a sampler whose seed stays */
+        epoch->position = epoch->next = 1;
+        epoch->ahead_bytes = 0;
+        plan->stats.known_orders++;
+        plan->ahead_due = true;
+        return true;
+    }
+    *ret_over = true;
+    return true;
+}
+
+bool hr_known_open(struct hr_plan_tree *tree, uint32_t rank, bool again)
+{
+    struct hr_plan *plan = tree->plan;
+    if (!knowns_of(plan)) {
+        return false;
+    }
+    struct hr_epoch *epoch = epoch_of(plan, tree, OPENS_LOADER, 0);
+    bool anew = again || epoch->id == 0, moved = false;
+    if (epoch->state == HR_EPOCH_KNOWN) {
+        bool over;
+        moved = follow(plan, epoch, rank, &over);
+        if (!over) {
+            return moved && !again;
+        }
+        plan->stats.known_dropped += !again && epoch->position < hr_order_length(&epoch->order);
+        anew = true;
+    }
+    if (anew) {
+        begin(plan, epoch, tree, OPENS_LOADER, 0);
+    }
+    epoch->last_rank = rank;
+    if (epoch->note_count < HR_ORDER_SEEN_MAX) {
+        epoch->notes[epoch->note_count++] = (struct hr_epoch_note){.index = rank};
+    }
+    if (epoch->state == HR_EPOCH_NEW && epoch->note_count >= 2) {
+        ask_for(plan, epoch);
+    }
+    return moved && !again;
 }

@@ -1,9 +1,11 @@
-/* Epochs whose order is known: from the first batches that a loader announced, the search finds the sampler's
- * seed, and with it every batch that will come. What is needed next is asked for as far ahead as the bound on
- * announced objects allows. The first batch that is another ends it. Main loop. */
+/* Epochs whose order is known: from the first batches that a loader announced, or the first files that a
+ * program without workers opened, the search finds the sampler's seed, and with it every batch that will
+ * come. What is needed next is asked for as far ahead as the bound on announced objects allows. The first
+ * batch that is another ends it. Main loop. */
 #ifndef HR_PLAN_KNOWN_H
 #define HR_PLAN_KNOWN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hr_plan;
@@ -20,6 +22,9 @@ struct hr_known_batch {
     const uint32_t *indices;
 };
 void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch);
+/* A file that was opened, by its rank in the tree; again: another time since the last epoch began. True: for
+ * all that is known a new one begins with it. */
+bool hr_known_open(struct hr_plan_tree *tree, uint32_t rank, bool again);
 /* There may be room for more. */
 void hr_known_advance(struct hr_plan *plan);
 struct hr_plan_stats;

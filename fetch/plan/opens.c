@@ -270,6 +270,7 @@ bool hr_plan_fetch(struct hr_plan *plan, uint32_t number, uint32_t gen, uint32_t
     }
     const struct hr_entry *known = &tree->index.entries[entry];
     hr_sweep_late(tree, entry);
+    hr_opened_asked(tree, entry);
     hr_sweep_used(tree, entry);
     if (hr_face_fits(plan, known->size, etag)) {
         char key[2 * HR_KEY_MAX];

@@ -1,22 +1,42 @@
 #include "fetch/plan/order_search.h"
 
+#include <stdlib.h>
+
 #define LIKELY_SEEDS (1u << 12)
 #define SMALL_SEEDS (1u << 20)
+#define OTHERS_SEEDS (1u << 16)
 #define ALL_SEEDS (UINT64_C(1) << 32)
-#define DRAWS 64u         /* of one outer seed: an iterator draws two, so 32 epochs */
-#define SLICE (1u << 16)  /* 2 ms with the widest vectors, 50 ms without any */
-#define SIEVE_POSITIONS 2 /* n * n sieves well enough */
-#define FOLLOWERS 24      /* of one recent order */
-#define NEXT_SEEDS 8      /* DistributedSampler's next epochs */
+#define DRAWS 64u                     /* of one outer seed: an iterator draws two, so 32 epochs */
+#define SLICE (1u << 16)              /* 2 ms with the widest vectors, 50 ms without any */
+#define OTHERS_SLICE_STEPS (1u << 22) /* 30 ms */
+#define SIEVE_POSITIONS 2             /* n * n sieves well enough */
+#define FOLLOWERS 24                  /* of one recent order */
+#define NEXT_SEEDS 8                  /* DistributedSampler's next epochs */
 
 /* What a DataLoader draws between two epochs from a generator that it shares with its sampler. */
 #define BASE_SEED_OUTPUTS 2u
 
-static uint64_t phase_end(const struct hr_order_ask *ask, enum hr_order_phase phase)
+/* Seeds that people write down. */
+static const uint32_t favourites[] = {0,    1,    2,   3,   4,    5,    6,    7,    8,     9,    10,
+                                      42,   43,   100, 123, 1234, 1337, 2020, 2021, 2022,  2023, 2024,
+                                      2025, 2026, 666, 777, 999,  3407, 4321, 5489, 12345, 31337};
+#define FAVOURITES (sizeof favourites / sizeof favourites[0])
+/* Of each: itself with and without an iterator's draw, what a sampler draws from it in the first epochs, and
+ * the others' shuffles. */
+#define OTHERS (HR_ORDER_GENERATORS - 1)
+#define FAVOURITE_DRAWS 8u
+#define FAVOURITE_ORDERS (2 + FAVOURITE_DRAWS + OTHERS)
+#define FAVOURITE_OTHERS_MAX (1u << 14) /* objects, for 10 ms */
+
+/* Candidates of one set. */
+static uint64_t phase_end(const struct hr_order_ask *ask, enum hr_order_phase phase, uint32_t n)
 {
+    uint64_t seeds = n > 0 ? ask->steps / n : 0;
     switch (phase) {
     case HR_ORDER_RECENT:
         return ask->recent_count * FOLLOWERS;
+    case HR_ORDER_LIKELY:
+        return FAVOURITES * FAVOURITE_ORDERS;
     case HR_ORDER_DISTRIBUTED:
         return LIKELY_SEEDS;
     case HR_ORDER_SMALL:
@@ -25,19 +45,41 @@ static uint64_t phase_end(const struct hr_order_ask *ask, enum hr_order_phase ph
         return SMALL_SEEDS;
     case HR_ORDER_DRAWN:
         return LIKELY_SEEDS * DRAWS;
+    case HR_ORDER_OTHERS:
+        return (seeds < OTHERS_SEEDS ? seeds : OTHERS_SEEDS) * OTHERS;
     default:
         return ask->all ? ALL_SEEDS : 0;
     }
 }
 
+double hr_order_candidates(const struct hr_order_ask *ask, enum hr_order_phase phase, uint32_t n)
+{
+    const unsigned pairs = HR_ORDER_REPLICAS_MAX * (HR_ORDER_REPLICAS_MAX + 1) / 2; /* of replicas and rank */
+    bool ranks = phase == HR_ORDER_DISTRIBUTED || phase == HR_ORDER_RANKS;
+    return (double)phase_end(ask, phase, n) * (ranks ? pairs : 1) * ask->set_count;
+}
+
+/* What was seen is enough for this phase, and was not when it was asked before. */
+static bool is_due(const struct hr_order_ask *ask, enum hr_order_phase phase, unsigned set)
+{
+    const struct hr_order_set *of = &ask->sets[set];
+    double candidates = hr_order_candidates(ask, phase, of->n);
+    unsigned needed = hr_order_needed(of->n, candidates);
+    return candidates > 0 && of->n < HR_TORCH_SMALL_MAX && of->seen_count >= needed &&
+           (of->before < needed || phase >= HR_ORDER_OTHERS);
+}
+
 /* To where the next slice begins. */
 static void settle(struct hr_order_search *search)
 {
-    while (search->phase < HR_ORDER_PHASES && (search->size >= search->ask.size_count ||
-                                               search->next >= phase_end(&search->ask, search->phase))) {
+    const struct hr_order_ask *ask = &search->ask;
+    while (search->phase < HR_ORDER_PHASES &&
+           (search->set >= ask->set_count ||
+            search->next >= phase_end(ask, search->phase, ask->sets[search->set].n) ||
+            !is_due(ask, search->phase, search->set))) {
         search->next = 0;
-        if (++search->size >= search->ask.size_count) {
-            search->size = 0;
+        if (++search->set >= ask->set_count) {
+            search->set = 0;
             search->phase++;
         }
     }
@@ -54,23 +96,29 @@ bool hr_order_search_claim(struct hr_order_search *search, struct hr_order_slice
     if (search->found || search->phase == HR_ORDER_PHASES) {
         return false;
     }
-    uint64_t end = phase_end(&search->ask, search->phase);
-    uint64_t stop = search->next + SLICE < end ? search->next + SLICE : end;
+    uint32_t n = search->ask.sets[search->set].n;
+    uint64_t end = phase_end(&search->ask, search->phase, n), length = SLICE;
+    if (search->phase == HR_ORDER_OTHERS) {
+        length = n < OTHERS_SLICE_STEPS ? OTHERS_SLICE_STEPS / n : 1;
+    }
+    uint64_t stop = search->next + length < end ? search->next + length : end;
     *ret = (struct hr_order_slice){
-        .phase = search->phase, .n = search->ask.sizes[search->size], .first = search->next, .end = stop};
+        .phase = search->phase, .set = search->set, .first = search->next, .end = stop};
     search->next = stop;
     search->running++;
     settle(search);
     return true;
 }
 
-void hr_order_search_finish(struct hr_order_search *search, const struct hr_order *found, uint64_t tried)
+void hr_order_search_finish(struct hr_order_search *search, const struct hr_order_slice *slice,
+                            const struct hr_order *found, uint64_t tried)
 {
     search->running--;
     search->tried += tried;
     if (found && !search->found) {
         search->found = true;
         search->order = *found;
+        search->where = *slice;
     }
 }
 
@@ -79,15 +127,40 @@ bool hr_order_search_over(const struct hr_order_search *search)
     return search->running == 0 && (search->found || search->phase == HR_ORDER_PHASES);
 }
 
-static bool is_it(const struct hr_order *order, const struct hr_order_ask *ask)
+/* What one lot of candidates is compared with. */
+struct sifting {
+    const struct hr_order_ask *ask;
+    const struct hr_order_set *set;
+    unsigned needed;
+    uint32_t *whole; /* room for n, for generators whose first index comes last; NULL: there is none */
+    struct hr_order_sieve sieve;
+    enum hr_order_width width;
+    uint64_t skip;
+    uint32_t n;
+    bool ranks;
+};
+
+static bool is_it(const struct hr_order *order, const struct sifting *sifting)
 {
-    return hr_order_fits(order, ask->seen, ask->seen_count) >= hr_order_needed(order->n);
+    const struct hr_order_set *set = sifting->set;
+    if (order->generator == HR_ORDER_TORCH) {
+        return hr_order_fits(order, set->seen, set->seen_count) >= sifting->needed;
+    }
+    unsigned i = 0;
+    if (sifting->whole) {
+        hr_order_make(order, sifting->whole);
+        while (i < set->seen_count && set->seen[i].position < order->n &&
+               sifting->whole[set->seen[i].position] == set->seen[i].index) {
+            i++;
+        }
+    }
+    return i == set->seen_count && i >= sifting->needed;
 }
 
-static bool is_it_for_some_rank(struct hr_order *order, const struct hr_order_ask *ask)
+static bool is_it_for_some_rank(struct hr_order *order, const struct sifting *sifting)
 {
-    return hr_order_fits_rank(order, HR_ORDER_REPLICAS_MAX, ask->seen, ask->seen_count) >=
-           hr_order_needed(order->n);
+    return hr_order_fits_rank(order, HR_ORDER_REPLICAS_MAX, sifting->set->seen, sifting->set->seen_count) >=
+           sifting->needed;
 }
 
 /* The number-th order that may come after a known one: it again, the next seeds, the same generator going on
@@ -104,20 +177,20 @@ static bool follower(const struct hr_order *known, unsigned number, uint32_t n, 
         ret->skip += epoch * ((uint64_t)known->n - 1 + draw * BASE_SEED_OUTPUTS);
     }
     ret->n = n;
-    return number < 2 * NEXT_SEEDS || known->replicas == 1;
+    return number < 2 * NEXT_SEEDS || (known->replicas == 1 && known->generator == HR_ORDER_TORCH);
 }
 
-static bool run_recent(const struct hr_order_slice *slice, const struct hr_order_ask *ask,
+static bool run_recent(const struct hr_order_slice *slice, const struct sifting *sifting,
                        struct hr_order *ret, uint64_t *tried)
 {
     for (uint64_t i = slice->first; i < slice->end; i++) {
         struct hr_order order;
-        if (!follower(&ask->recent[i / FOLLOWERS], i % FOLLOWERS, slice->n, &order)) {
+        if (!follower(&sifting->ask->recent[i / FOLLOWERS], i % FOLLOWERS, sifting->n, &order)) {
             continue;
         }
         ++*tried;
-        if (is_it(&order, ask) ||
-            (order.replicas > 1 && i % FOLLOWERS < 2 * NEXT_SEEDS && is_it_for_some_rank(&order, ask))) {
+        if (is_it(&order, sifting) ||
+            (order.replicas > 1 && i % FOLLOWERS < 2 * NEXT_SEEDS && is_it_for_some_rank(&order, sifting))) {
             *ret = order;
             return true;
         }
@@ -125,26 +198,61 @@ static bool run_recent(const struct hr_order_slice *slice, const struct hr_order
     return false;
 }
 
-/* What one lot of seeds is sieved by, and what is looked for in what passes. */
-struct sifting {
-    const struct hr_order_ask *ask;
-    struct hr_order_sieve sieve;
-    enum hr_order_width width;
-    uint64_t skip;
-    uint32_t n;
-    bool ranks;
-};
+static bool run_likely(const struct hr_order_slice *slice, const struct sifting *sifting,
+                       struct hr_order *ret, uint64_t *tried)
+{
+    for (uint64_t i = slice->first; i < slice->end; i++) {
+        struct hr_order order = {.n = sifting->n, .seed = favourites[i / FAVOURITE_ORDERS], .replicas = 1};
+        unsigned way = i % FAVOURITE_ORDERS;
+        if (way < OTHERS) {
+            if (sifting->n > FAVOURITE_OTHERS_MAX) {
+                continue;
+            }
+            order.generator = HR_ORDER_TORCH + 1 + way;
+        } else if (way < OTHERS + FAVOURITE_DRAWS) {
+            struct hr_mt mt;
+            hr_mt_seed(&mt, order.seed);
+            hr_mt_skip(&mt, 2ull * (way - OTHERS));
+            order.seed = (uint32_t)hr_torch_draw(&mt);
+        } else {
+            order.skip = way == OTHERS + FAVOURITE_DRAWS ? 0 : BASE_SEED_OUTPUTS;
+        }
+        ++*tried;
+        if (is_it(&order, sifting)) {
+            *ret = order;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool run_others(const struct hr_order_slice *slice, const struct sifting *sifting,
+                       struct hr_order *ret, uint64_t *tried)
+{
+    for (uint64_t i = slice->first; i < slice->end; i++) {
+        struct hr_order order = {.n = sifting->n,
+                                 .seed = (uint32_t)(i / OTHERS),
+                                 .replicas = 1,
+                                 .generator = HR_ORDER_TORCH + 1 + i % OTHERS};
+        ++*tried;
+        if (is_it(&order, sifting)) {
+            *ret = order;
+            return true;
+        }
+    }
+    return false;
+}
 
 /* Two seen positions side by side make the best sieve. False: none is of use. */
 static bool sieve_of_positions(struct sifting *sifting)
 {
-    const struct hr_order_ask *ask = sifting->ask;
+    const struct hr_order_set *set = sifting->set;
     struct hr_order_sieve best = {0};
-    for (unsigned from = 0; from < ask->seen_count && best.count < SIEVE_POSITIONS; from++) {
+    for (unsigned from = 0; from < set->seen_count && best.count < SIEVE_POSITIONS; from++) {
         struct hr_order_sieve sieve = {0};
-        for (unsigned i = from; i < ask->seen_count && sieve.count < SIEVE_POSITIONS; i++) {
-            if (!hr_order_sieve_add(&sieve, sifting->skip, sifting->n, ask->seen[i].position,
-                                    ask->seen[i].index)) {
+        for (unsigned i = from; i < set->seen_count && sieve.count < SIEVE_POSITIONS; i++) {
+            if (!hr_order_sieve_add(&sieve, sifting->skip, sifting->n, set->seen[i].position,
+                                    set->seen[i].index)) {
                 break;
             }
         }
@@ -157,13 +265,13 @@ static bool sieve_of_positions(struct sifting *sifting)
 /* The first index of a rank: at any of the first positions. False: it may have been moved there. */
 static bool sieve_of_ranks(struct sifting *sifting)
 {
-    const struct hr_order_ask *ask = sifting->ask;
+    const struct hr_order_set *set = sifting->set;
     sifting->sieve = (struct hr_order_sieve){.any = true};
-    if (ask->seen_count < 2 || ask->seen[0].position != 0) {
+    if (set->seen_count < 2 || set->seen[0].position != 0) {
         return false;
     }
     for (uint32_t rank = 0; rank < HR_ORDER_REPLICAS_MAX && rank + 1 < sifting->n; rank++) {
-        if (!hr_order_sieve_add(&sifting->sieve, sifting->skip, sifting->n, rank, ask->seen[0].index)) {
+        if (!hr_order_sieve_add(&sifting->sieve, sifting->skip, sifting->n, rank, set->seen[0].index)) {
             return false;
         }
     }
@@ -173,7 +281,7 @@ static bool sieve_of_ranks(struct sifting *sifting)
 static bool look_closely(const struct sifting *sifting, uint32_t seed, struct hr_order *ret)
 {
     *ret = (struct hr_order){.seed = seed, .skip = sifting->skip, .n = sifting->n, .replicas = 1};
-    return sifting->ranks ? is_it_for_some_rank(ret, sifting->ask) : is_it(ret, sifting->ask);
+    return sifting->ranks ? is_it_for_some_rank(ret, sifting) : is_it(ret, sifting);
 }
 
 /* seeds: HR_ORDER_LANES, of which `count` matter. */
@@ -241,26 +349,51 @@ static bool run_exactly(const struct hr_order_slice *slice, const struct sifting
     return false;
 }
 
+static bool run(const struct hr_order_slice *slice, struct sifting *sifting, struct hr_order *ret,
+                uint64_t *tried)
+{
+    switch (slice->phase) {
+    case HR_ORDER_RECENT:
+        return run_recent(slice, sifting, ret, tried);
+    case HR_ORDER_LIKELY:
+        return run_likely(slice, sifting, ret, tried);
+    case HR_ORDER_OTHERS:
+        return run_others(slice, sifting, ret, tried);
+    case HR_ORDER_DISTRIBUTED:
+    case HR_ORDER_RANKS:
+        sifting->ranks = true;
+        return sieve_of_ranks(sifting)
+                   ? run_seeds(slice, sifting, ret, tried)
+                   : slice->phase == HR_ORDER_DISTRIBUTED && run_exactly(slice, sifting, ret, tried);
+    case HR_ORDER_DRAWN:
+        return sieve_of_positions(sifting) && run_drawn(slice, sifting, ret, tried);
+    default:
+        sifting->skip = slice->phase == HR_ORDER_SMALL_USED ? BASE_SEED_OUTPUTS : 0;
+        return sieve_of_positions(sifting) && run_seeds(slice, sifting, ret, tried);
+    }
+}
+
 bool hr_order_slice_run(const struct hr_order_slice *slice, const struct hr_order_ask *ask,
                         enum hr_order_width width, struct hr_order *ret, uint64_t *ret_tried)
 {
-    struct sifting sifting = {.ask = ask, .width = width, .n = slice->n};
+    const struct hr_order_set *set = &ask->sets[slice->set];
+    struct sifting sifting = {.ask = ask,
+                              .set = set,
+                              .width = width,
+                              .n = set->n,
+                              .needed =
+                                  hr_order_needed(set->n, hr_order_candidates(ask, slice->phase, set->n))};
     struct hr_order found;
-    bool is_found = false;
     *ret_tried = 0;
-    sifting.ranks = slice->phase == HR_ORDER_DISTRIBUTED || slice->phase == HR_ORDER_RANKS;
-    sifting.skip = slice->phase == HR_ORDER_SMALL_USED ? BASE_SEED_OUTPUTS : 0;
-    if (slice->n >= HR_TORCH_SMALL_MAX || ask->seen_count < hr_order_needed(slice->n)) {
+    if (set->n == 0 || set->n >= HR_TORCH_SMALL_MAX || set->seen_count < sifting.needed) {
         return false;
     }
-    if (slice->phase == HR_ORDER_RECENT) {
-        is_found = run_recent(slice, ask, &found, ret_tried);
-    } else if (sifting.ranks && !sieve_of_ranks(&sifting)) {
-        is_found = slice->phase == HR_ORDER_DISTRIBUTED && run_exactly(slice, &sifting, &found, ret_tried);
-    } else if (sifting.ranks || sieve_of_positions(&sifting)) {
-        is_found =
-            (slice->phase == HR_ORDER_DRAWN ? run_drawn : run_seeds)(slice, &sifting, &found, ret_tried);
+    if (slice->phase == HR_ORDER_RECENT || slice->phase == HR_ORDER_OTHERS ||
+        (slice->phase == HR_ORDER_LIKELY && set->n <= FAVOURITE_OTHERS_MAX)) {
+        sifting.whole = malloc(set->n * sizeof *sifting.whole);
     }
+    bool is_found = run(slice, &sifting, &found, ret_tried);
+    free(sifting.whole);
     if (is_found) {
         *ret = found;
     }

@@ -14,6 +14,10 @@
 #define STACK_BYTES 262144 /* a sieve's blocks and a prefix, 60 KB */
 
 #define NICE_LEAST 19
+/* Python's and numpy's shuffles, for each of the three: half a second, or two where nobody counts them
+ * against the trainer (4,000 objects: 16,384 or 65,536 seeds). */
+#define STEPS_QUOTA (1ull << 26)
+#define STEPS_MOST (1ull << 28)
 
 enum job_state { JOB_FREE, JOB_RUNS, JOB_CANCELLED };
 
@@ -86,7 +90,7 @@ static struct job *claim(struct hr_order_searcher *searcher, bool all, struct hr
 {
     for (unsigned i = 0; i < HR_ORDER_JOBS_MAX; i++) {
         struct job *job = &searcher->jobs[i];
-        if (job->state == JOB_RUNS && (job->search.phase == HR_ORDER_ALL) == all &&
+        if (job->state == JOB_RUNS && (job->search.phase >= HR_ORDER_OTHERS) == all &&
             hr_order_search_claim(&job->search, ret)) {
             return job;
         }
@@ -109,15 +113,15 @@ static void say(struct hr_order_searcher *searcher)
 }
 
 /* The lock is held. */
-static void finish(struct hr_order_searcher *searcher, struct job *job, const struct hr_order *found,
-                   uint32_t *permutation, uint64_t tried)
+static void finish(struct hr_order_searcher *searcher, struct job *job, const struct hr_order_slice *slice,
+                   const struct hr_order *found, uint32_t *permutation, uint64_t tried)
 {
     if (found && !job->search.found) {
         job->permutation = permutation;
     } else {
         free(permutation);
     }
-    hr_order_search_finish(&job->search, found, tried);
+    hr_order_search_finish(&job->search, slice, found, tried);
     searcher->tried += tried;
     if (job->state == JOB_CANCELLED && job->search.running == 0) {
         end(job);
@@ -147,7 +151,7 @@ static void work(struct hr_order_searcher *searcher, bool all)
             hr_order_make(&order, permutation);
         }
         pthread_mutex_lock(&searcher->lock);
-        finish(searcher, job, found ? &order : NULL, permutation, tried);
+        finish(searcher, job, &slice, found ? &order : NULL, permutation, tried);
     }
     pthread_mutex_unlock(&searcher->lock);
 }
@@ -185,14 +189,26 @@ static int start(struct hr_order_searcher *searcher, void *(*thread_main)(void *
     return -error;
 }
 
-/* How many threads may go through all seeds; 0: none. */
-static unsigned all_threads(const struct hr_order_searcher *searcher)
+/* What the machine has room for. */
+struct room {
+    unsigned threads; /* of idle priority */
+    bool all;         /* all seeds of torch... */
+    uint64_t steps;   /* ...and so much of the others */
+};
+
+static struct room look_for_room(const struct hr_order_searcher *searcher)
 {
     unsigned idle = hr_order_idle_cores(), most = idle < THREADS_MAX ? idle : THREADS_MAX;
     if (searcher->mode == HR_ORDER_MODE_FULL) {
-        return most > 0 ? most : 1;
+        return (struct room){.threads = most > 0 ? most : 1, .all = true, .steps = STEPS_MOST};
     }
-    return idle >= IDLE_CORES_MIN && !hr_order_has_quota("/proc/self/cgroup", "/sys/fs/cgroup") ? most : 0;
+    bool quota = hr_order_has_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+    bool all = idle >= IDLE_CORES_MIN && !quota;
+    return (struct room){.threads = all        ? most
+                                    : idle > 0 ? 1
+                                               : 0,
+                         .all = all,
+                         .steps = quota ? STEPS_QUOTA : STEPS_MOST};
 }
 
 int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const struct hr_order_ask *ask)
@@ -200,7 +216,8 @@ int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const
     if (searcher->mode == HR_ORDER_MODE_OFF) {
         return -EOPNOTSUPP;
     }
-    unsigned helpers = all_threads(searcher);
+    struct hr_order_ask whole = *ask;
+    struct room room = ask->deep ? look_for_room(searcher) : (struct room){0};
     pthread_mutex_lock(&searcher->lock);
     struct job *job = NULL;
     for (unsigned i = 0; i < HR_ORDER_JOBS_MAX && !job; i++) {
@@ -210,13 +227,14 @@ int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const
     if (error == 0 && searcher->thread_count == 0) {
         error = start(searcher, likely_main);
     }
-    while (error == 0 && searcher->thread_count < 1 + helpers && start(searcher, all_main) == 0) {
+    while (error == 0 && searcher->thread_count < 1 + room.threads && start(searcher, all_main) == 0) {
     }
     if (error == 0) {
         job->state = JOB_RUNS;
         job->id = id;
-        struct hr_order_ask whole = *ask;
-        whole.all = helpers > 0 && searcher->thread_count > 1;
+        bool idle = room.threads > 0 && searcher->thread_count > 1;
+        whole.all = idle && room.all;
+        whole.steps = idle ? room.steps : 0;
         hr_order_search_begin(&job->search, &whole);
         if (hr_order_search_over(&job->search)) {
             say(searcher);
@@ -252,11 +270,15 @@ bool hr_order_searcher_take(struct hr_order_searcher *searcher, struct hr_order_
     for (unsigned i = 0; i < HR_ORDER_JOBS_MAX && !taken; i++) {
         struct job *job = &searcher->jobs[i];
         if (job->state == JOB_RUNS && hr_order_search_over(&job->search)) {
-            *ret = (struct hr_order_result){.id = job->id,
-                                            .found = job->search.found,
-                                            .order = job->search.order,
-                                            .permutation = job->permutation,
-                                            .tried = job->search.tried};
+            *ret =
+                (struct hr_order_result){.id = job->id,
+                                         .found = job->search.found,
+                                         .order = job->search.order,
+                                         .set = job->search.where.set,
+                                         .candidates = hr_order_candidates(
+                                             &job->search.ask, job->search.where.phase, job->search.order.n),
+                                         .permutation = job->permutation,
+                                         .tried = job->search.tried};
             job->permutation = NULL;
             end(job);
             taken = true;

@@ -1,6 +1,7 @@
 /* Searches for orders beside the main loop. Likely candidates on one thread of usual priority (a tenth of a
- * second at most); all 2^32 on threads of idle priority, where the setting and the machine allow it. The main
- * loop's, but for what the threads do with their copies. */
+ * second at most); Python's and numpy's shuffles on one of idle priority, when a core is idle; all 2^32 on
+ * several, where the setting and the machine allow it. The main loop's, but for what the threads do with
+ * their copies. */
 #ifndef HR_PLAN_ORDER_THREAD_H
 #define HR_PLAN_ORDER_THREAD_H
 
@@ -8,7 +9,7 @@
 
 enum hr_order_mode { HR_ORDER_MODE_AUTO, HR_ORDER_MODE_FULL, HR_ORDER_MODE_OFF }; /* as settings.def has it */
 
-#define HR_ORDER_JOBS_MAX 4
+#define HR_ORDER_JOBS_MAX 8 /* those of idle priority may take long */
 
 struct hr_order_searcher;
 
@@ -16,6 +17,8 @@ struct hr_order_result {
     uint64_t id;
     bool found;
     struct hr_order order;
+    unsigned set;          /* of the ask, */
+    double candidates;     /* and of how many orders it is the one that fits */
     uint32_t *permutation; /* of hr_order_make, the caller's to free; NULL: not found, or no memory */
     uint64_t tried;
 };
@@ -26,7 +29,8 @@ void hr_order_searcher_free(
     struct hr_order_searcher *searcher); /* accepts NULL; waits for slices under way */
 /* Readable when a result is there. */
 int hr_order_searcher_fd(const struct hr_order_searcher *searcher);
-/* Copies the ask; ask->all is decided here. 0; -EBUSY; -EOPNOTSUPP (mode off); -errno of starting a thread.
+/* Copies the ask; ask->all and ->steps are decided here. 0; -EBUSY; -EOPNOTSUPP (mode off); -errno of
+ * starting a thread.
  */
 int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const struct hr_order_ask *ask);
 void hr_order_searcher_cancel(struct hr_order_searcher *searcher,

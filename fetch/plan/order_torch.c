@@ -2,9 +2,10 @@
 
 #include <string.h>
 
+#include "fetch/plan/order_others.h"
+
 #define MOVED_SLOTS (4 * HR_TORCH_PREFIX_MAX) /* open addressing, at most a quarter full */
 #define NOTHING UINT32_MAX
-#define NEEDED_BITS 56 /* 32 of the seed and 24 */
 
 void hr_mt_seed(struct hr_mt *mt, uint64_t seed)
 {
@@ -118,6 +119,10 @@ uint32_t hr_order_length(const struct hr_order *order)
 void hr_order_make(const struct hr_order *order, uint32_t *ret)
 {
     struct hr_mt mt;
+    if (order->generator != HR_ORDER_TORCH) {
+        hr_other_permutation(order->generator, order->seed, order->n, ret);
+        return;
+    }
     hr_mt_seed(&mt, order->seed);
     hr_mt_skip(&mt, order->skip);
     hr_torch_permutation(&mt, order->n, ret);
@@ -224,12 +229,19 @@ unsigned hr_order_fits_rank(struct hr_order *order, uint32_t replicas_max, const
     return right_ones(order, prefix, reach, seen, count);
 }
 
-unsigned hr_order_needed(uint32_t n)
+unsigned hr_order_needed(uint32_t n, double candidates)
 {
-    unsigned bits = 0, needed = 0;
-    while (bits < NEEDED_BITS && n >= 2) {
-        bits += 31 - (unsigned)__builtin_clz(n--);
+    double ways = 1, enough = candidates * (1u << HR_ORDER_SPARE_BITS);
+    unsigned needed = 0;
+    while (ways < enough && n >= 2) {
+        ways *= n--;
         needed++;
     }
-    return bits < NEEDED_BITS ? UINT32_MAX : needed;
+    return ways < enough ? UINT32_MAX : needed;
+}
+
+const char *hr_order_generator_name(enum hr_order_generator generator)
+{
+    static const char *const names[HR_ORDER_GENERATORS] = {"torch", "python", "numpy-legacy", "numpy"};
+    return generator < HR_ORDER_GENERATORS ? names[generator] : "";
 }

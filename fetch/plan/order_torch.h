@@ -34,14 +34,26 @@ void hr_torch_prefix(struct hr_mt *mt, uint32_t n, unsigned count, uint32_t *ret
 /* The int64 that RandomSampler (and each DataLoader iterator, before it) draws from the default generator. */
 uint64_t hr_torch_draw(struct hr_mt *mt);
 
-/* One epoch of one rank: randperm(n) of a generator seeded with `seed` after `skip` outputs.
- * DistributedSampler repeats its start until `replicas` divides it, and gives each rank every replicas-th;
- * others have 1 and 0. */
+/* Whose shuffle it is; the others are in order_others.h. */
+enum hr_order_generator {
+    HR_ORDER_TORCH,        /* randperm */
+    HR_ORDER_PYTHON,       /* random.Random(seed).shuffle */
+    HR_ORDER_NUMPY_LEGACY, /* RandomState(seed).permutation, .shuffle; numpy.random.seed */
+    HR_ORDER_NUMPY,        /* default_rng(seed).permutation, .shuffle */
+    HR_ORDER_GENERATORS
+};
+const char *hr_order_generator_name(enum hr_order_generator generator);
+
+/* One epoch of one rank: n objects, shuffled by a generator seeded with `seed`, after `skip` outputs
+ * (torch's). DistributedSampler repeats its start until `replicas` divides it, and gives each rank every
+ * replicas-th; others have 1 and 0. */
 struct hr_order {
     uint64_t skip;
     uint32_t seed;
     uint32_t n;
     uint32_t replicas, rank;
+    enum hr_order_generator generator;
+    uint32_t unused; /* 0: orders are compared byte by byte */
 };
 
 /* An index as it was handed out: the position-th of its rank's epoch. */
@@ -50,7 +62,7 @@ struct hr_order_seen {
 };
 
 uint32_t hr_order_length(const struct hr_order *order); /* of the rank's epoch, without drop_last */
-/* The whole permutation of order->n. */
+/* The whole permutation of order->n, whatever its generator. */
 void hr_order_make(const struct hr_order *order, uint32_t *ret);
 /* The rank's position-th index, out of what hr_order_make gave. */
 uint32_t hr_order_at(const struct hr_order *order, const uint32_t *permutation, uint32_t position);
@@ -58,14 +70,15 @@ uint32_t hr_order_at(const struct hr_order *order, const uint32_t *permutation, 
 uint32_t hr_order_batch(const struct hr_order *order, const uint32_t *permutation, uint32_t batch,
                         uint32_t batch_size, uint32_t *ret);
 
-/* How many of those seen fit, as far as HR_TORCH_PREFIX_MAX reaches; 0 when one does not. */
+/* How many of those seen fit torch's order, as far as HR_TORCH_PREFIX_MAX reaches; 0 when one does not. */
 unsigned hr_order_fits(const struct hr_order *order, const struct hr_order_seen *seen, unsigned count);
 /* The same for whichever replicas (1 to replicas_max) and rank; seen begins with positions 0 and 1. Sets them
  * in the order. */
 unsigned hr_order_fits_rank(struct hr_order *order, uint32_t replicas_max, const struct hr_order_seen *seen,
                             unsigned count);
-/* So many must fit that no other of 2^32 orders does, with 24 bits to spare; UINT32_MAX where none are
- * enough. */
-unsigned hr_order_needed(uint32_t n);
+/* A search among so many candidates is wrong with a chance of one in 2^this at most. */
+#define HR_ORDER_SPARE_BITS 12
+/* So many indices of n must fit for that; UINT32_MAX where none are enough. */
+unsigned hr_order_needed(uint32_t n, double candidates);
 
 #endif

@@ -204,7 +204,7 @@ static void look_for_room(void *owner)
 }
 
 /* A small room would be used once a heartbeat, if what is opened in it were only heard of then. */
-static void await_room(struct hr_plan *plan)
+void hr_sweep_await_room(struct hr_plan *plan)
 {
     if (!plan->ahead_timer.fn) {
         plan->ahead_timer = (struct hr_timer)HR_TIMER_INIT(look_for_room, plan);
@@ -233,7 +233,7 @@ bool hr_sweep_ahead(struct hr_plan_tree *tree, uint32_t number, enum hr_reason r
         ahead_bytes(tree) + entry->size > ahead_max_bytes(tree) ||
         (reason != HR_REASON_REPLAY && /* which knows better what is ahead of it */
          told_bytes(tree) + entry->size > announced_max_bytes(tree->plan, entry->size))) {
-        await_room(tree->plan);
+        hr_sweep_await_room(tree->plan);
         return false;
     }
     (void)bring(tree, number, reason);

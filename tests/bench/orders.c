@@ -1,7 +1,8 @@
 /* Known orders by hand, for the tests (against torch itself) and the bench:
- *   orders print N SEED [SKIP [REPLICAS RANK]]   the indices of one rank's epoch, 32-bit words
+ *   orders print N SEED [SKIP [REPLICAS RANK [GENERATOR]]]   the indices of one rank's epoch, 32-bit words
  *   orders draw SEED COUNT                       what RandomSampler draws after manual_seed(SEED)
- *   orders find N [all] < "POSITION INDEX" lines found=0|1 phase seed skip replicas rank tried
+ *   orders find N [all|STEPS] < "POSITION INDEX" lines   found=0|1 phase seed skip replicas rank generator
+ *                                                tried cpu_ms; a line of progress each 2^29 candidates
  *   orders bench                                 seeds a second and core, for each width of this processor */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 
 #include "fetch/plan/order_search.h"
 
+#define ALL_SEEDS 4294967296.0
+#define PROGRESS_SEEDS (1ull << 29)
 #define BENCH_S 1.0
 #define BENCH_N 4000u /* objects of the bench's set */
 
@@ -25,9 +28,10 @@ static int print(int argc, char **argv)
                              .seed = (uint32_t)number(argv, argc, 3, 0),
                              .skip = number(argv, argc, 4, 0),
                              .replicas = (uint32_t)number(argv, argc, 5, 1),
-                             .rank = (uint32_t)number(argv, argc, 6, 0)};
+                             .rank = (uint32_t)number(argv, argc, 6, 0),
+                             .generator = (enum hr_order_generator)number(argv, argc, 7, 0)};
     uint32_t *whole = malloc((order.n + 1) * sizeof *whole);
-    if (!whole || order.n == 0 || order.replicas == 0) {
+    if (!whole || order.n == 0 || order.replicas == 0 || order.generator >= HR_ORDER_GENERATORS) {
         return 1;
     }
     hr_order_make(&order, whole);
@@ -49,31 +53,6 @@ static int draw(int argc, char **argv)
     return 0;
 }
 
-static int find(int argc, char **argv)
-{
-    struct hr_order_ask ask = {
-        .sizes = {(uint32_t)number(argv, argc, 2, 0)}, .size_count = 1, .all = argc > 3};
-    struct hr_order_search search;
-    struct hr_order_slice slice = {0};
-    while (ask.seen_count < HR_ORDER_SEEN_MAX &&
-           scanf("%" SCNu32 " %" SCNu32, &ask.seen[ask.seen_count].position,
-                 &ask.seen[ask.seen_count].index) == 2) {
-        ask.seen_count++;
-    }
-    hr_order_search_begin(&search, &ask);
-    while (hr_order_search_claim(&search, &slice)) {
-        struct hr_order order;
-        uint64_t tried;
-        bool found = hr_order_slice_run(&slice, &ask, hr_order_widest(), &order, &tried);
-        hr_order_search_finish(&search, found ? &order : NULL, tried);
-    }
-    printf("found=%d phase=%d seed=%" PRIu32 " skip=%" PRIu64 " replicas=%" PRIu32 " rank=%" PRIu32
-           " tried=%" PRIu64 "\n",
-           search.found, (int)slice.phase, search.order.seed, search.order.skip, search.order.replicas,
-           search.order.rank, search.tried);
-    return 0;
-}
-
 static double now_s(void)
 {
     struct timespec now;
@@ -81,17 +60,54 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static void read_seen(struct hr_order_set *set)
+{
+    while (set->seen_count < HR_ORDER_SEEN_MAX &&
+           scanf("%" SCNu32 " %" SCNu32, &set->seen[set->seen_count].position,
+                 &set->seen[set->seen_count].index) == 2) {
+        set->seen_count++;
+    }
+}
+
+static int find(int argc, char **argv)
+{
+    bool all = argc > 3 && strcmp(argv[3], "all") == 0;
+    struct hr_order_ask ask = {.set_count = 1, .deep = true, .all = all};
+    struct hr_order_search search;
+    struct hr_order_slice slice = {0};
+    double begin = now_s();
+    ask.sets[0].n = (uint32_t)number(argv, argc, 2, 0);
+    ask.steps = all ? 0 : number(argv, argc, 3, 0);
+    read_seen(&ask.sets[0]);
+    hr_order_search_begin(&search, &ask);
+    while (hr_order_search_claim(&search, &slice)) {
+        struct hr_order order;
+        uint64_t tried;
+        bool found = hr_order_slice_run(&slice, &ask, hr_order_widest(), &order, &tried);
+        hr_order_search_finish(&search, &slice, found ? &order : NULL, tried);
+        if (slice.phase == HR_ORDER_ALL && slice.end % PROGRESS_SEEDS == 0) {
+            fprintf(stderr, "orders: %.0f %% of all seeds after %.0f CPU seconds\n",
+                    100.0 * (double)slice.end / ALL_SEEDS, now_s() - begin);
+        }
+    }
+    printf("found=%d phase=%d seed=%" PRIu32 " skip=%" PRIu64 " replicas=%" PRIu32 " rank=%" PRIu32
+           " generator=%d tried=%" PRIu64 " cpu_ms=%.0f\n",
+           search.found, (int)slice.phase, search.order.seed, search.order.skip, search.order.replicas,
+           search.order.rank, (int)search.order.generator, search.tried, 1e3 * (now_s() - begin));
+    return 0;
+}
+
 static int bench(void)
 {
     struct hr_order order = {.n = BENCH_N, .seed = UINT32_MAX, .replicas = 1};
-    struct hr_order_ask ask = {.seen_count = 10};
+    struct hr_order_ask ask = {.set_count = 1, .sets = {{.n = BENCH_N, .seen_count = 10}}, .all = true};
     uint32_t whole[BENCH_N];
     hr_order_make(&order, whole);
-    for (unsigned i = 0; i < ask.seen_count; i++) {
-        ask.seen[i] = (struct hr_order_seen){i, whole[i]};
+    for (unsigned i = 0; i < ask.sets[0].seen_count; i++) {
+        ask.sets[0].seen[i] = (struct hr_order_seen){i, whole[i]};
     }
     for (enum hr_order_width width = 0; width < HR_ORDER_WIDTH_COUNT; width++) {
-        struct hr_order_slice slice = {.phase = HR_ORDER_ALL, .n = BENCH_N};
+        struct hr_order_slice slice = {.phase = HR_ORDER_ALL};
         struct hr_order found;
         uint64_t all = 0, tried;
         double begin = now_s(), spent = 0;
@@ -103,7 +119,7 @@ static int bench(void)
         }
         if (spent > 0) {
             printf("orders width=%-7s seeds_per_s=%.0f all_s=%.0f\n", hr_order_width_name(width),
-                   (double)all / spent, 4294967296.0 * spent / (double)all);
+                   (double)all / spent, ALL_SEEDS * spent / (double)all);
         }
     }
     return 0;

@@ -142,6 +142,19 @@ static unsigned see(struct hr_order_seen *seen, const struct hr_order *order, un
     return count;
 }
 
+static struct hr_order_ask ask_of(uint32_t n)
+{
+    return (struct hr_order_ask){.sets = {{.n = n}}, .set_count = 1};
+}
+
+/* The first `count` of the order are what was seen, of each set. */
+static void look(struct hr_order_ask *ask, const struct hr_order *order, unsigned count)
+{
+    for (unsigned i = 0; i < ask->set_count; i++) {
+        ask->sets[i].seen_count = see(ask->sets[i].seen, order, count);
+    }
+}
+
 /* The sieve lets the right seed pass at every position that it takes, at every width, and the widths agree on
  * all others. */
 static void test_widths_agree(void **state)
@@ -197,10 +210,10 @@ static void test_full_search_in_a_window(void **state)
         uint64_t before = width == HR_ORDER_SCALAR ? 2000 : 40000;
         for (size_t i = 0; hr_order_width_here(width) && i < sizeof seeds / sizeof *seeds; i++) {
             struct hr_order order = {.n = sizes[i % 3], .seed = seeds[i], .replicas = 1}, found;
-            struct hr_order_ask ask = {.all = true};
-            ask.seen_count = see(ask.seen, &order, SEEN);
+            struct hr_order_ask ask = ask_of(order.n);
+            ask.all = true;
+            look(&ask, &order, SEEN);
             struct hr_order_slice slice = {.phase = HR_ORDER_ALL,
-                                           .n = order.n,
                                            .first = seeds[i] - before,
                                            .end = seeds[i] == UINT32_MAX ? UINT64_C(1) << 32
                                                                          : (uint64_t)seeds[i] + 1000};
@@ -225,7 +238,7 @@ static void search(struct hr_order_search *search_, const struct hr_order_ask *a
         struct hr_order order;
         uint64_t tried;
         bool found = hr_order_slice_run(&slice, ask, hr_order_widest(), &order, &tried);
-        hr_order_search_finish(search_, found ? &order : NULL, tried);
+        hr_order_search_finish(search_, &slice, found ? &order : NULL, tried);
     }
     assert_true(hr_order_search_over(search_));
 }
@@ -252,9 +265,9 @@ static void test_distributed_sampler(void **state)
         struct hr_order order = {.n = sizes[round % 4], .seed = random_word() % 4096};
         order.replicas = round == 0 ? 1 : 1 + random_word() % HR_ORDER_REPLICAS_MAX;
         order.rank = round == 1 ? order.replicas - 1 : random_word() % order.replicas;
-        struct hr_order_ask ask = {.sizes = {order.n}, .size_count = 1};
-        ask.seen_count = see(ask.seen, &order, SEEN);
-        expect_found(&ask, &order, 4096);
+        struct hr_order_ask ask = ask_of(order.n);
+        look(&ask, &order, SEEN);
+        expect_found(&ask, &order, 416 + 4096);
     }
 }
 
@@ -264,12 +277,12 @@ static void test_small_seeds(void **state)
     static const uint32_t seeds[] = {0, 4096, 123456, (1u << 20) - 1};
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         struct hr_order order = {.n = 4000, .seed = seeds[i], .replicas = 1};
-        struct hr_order_ask ask = {.sizes = {1281167, 4000}, .size_count = 2};
-        ask.seen_count = see(ask.seen, &order, SEEN);
-        expect_found(&ask, &order, 2 * 4096 + 2 * (1 << 20));
+        struct hr_order_ask ask = {.sets = {{.n = 1281167}, {.n = 4000}}, .set_count = 2};
+        look(&ask, &order, SEEN);
+        expect_found(&ask, &order, 2 * 416 + 2 * 4096 + 2 * (1 << 20));
         order.skip = 2; /* a DataLoader's generator=: its own seed comes first */
-        ask.seen_count = see(ask.seen, &order, SEEN);
-        expect_found(&ask, &order, 2 * 4096 + 4 * (1 << 20));
+        look(&ask, &order, SEEN);
+        expect_found(&ask, &order, 2 * 416 + 2 * 4096 + 4 * (1 << 20));
     }
 }
 
@@ -282,9 +295,9 @@ static void test_drawn_seed(void **state)
     for (unsigned epoch = 0; epoch < 32; epoch++) {
         (void)hr_torch_draw(&mt);
         struct hr_order order = {.n = 4000, .seed = (uint32_t)hr_torch_draw(&mt), .replicas = 1};
-        struct hr_order_ask ask = {.sizes = {4000}, .size_count = 1};
-        ask.seen_count = see(ask.seen, &order, SEEN);
-        expect_found(&ask, &order, 4096 + 2 * (1 << 20) + 4096 * 64);
+        struct hr_order_ask ask = ask_of(4000);
+        look(&ask, &order, SEEN);
+        expect_found(&ask, &order, 416 + 4096 + 2 * (1 << 20) + 4096 * 64);
     }
 }
 
@@ -301,42 +314,151 @@ static void test_recent_orders(void **state)
     next[4].seed += 3;
     for (size_t i = 0; i < sizeof next / sizeof *next; i++) {
         struct hr_order_ask ask = {
-            .sizes = {4000}, .size_count = 1, .recent = {known, ranked}, .recent_count = 2};
-        ask.seen_count = see(ask.seen, &next[i], SEEN);
+            .sets = {{.n = 4000}}, .set_count = 1, .recent = {known, ranked}, .recent_count = 2};
+        look(&ask, &next[i], SEEN);
         expect_found(&ask, &next[i], 48);
     }
 }
+
+#define LIKELY 416 /* candidates: 32 seeds in 13 ways */
+#define RARER (4096 + 3 * (1 << 20) + 4096 * 64)
 
 static void test_what_is_no_order_of_torch(void **state)
 {
     (void)state;
     struct hr_order_search result;
-    struct hr_order_ask ask = {.sizes = {4000}, .size_count = 1, .seen_count = SEEN};
+    struct hr_order_ask ask = ask_of(4000);
+    struct hr_order_seen *seen = ask.sets[0].seen;
+    ask.sets[0].seen_count = SEEN;
     for (uint32_t i = 0; i < SEEN; i++) {
-        ask.seen[i] = (struct hr_order_seen){i, 1000 + i}; /* not shuffled at all */
+        seen[i] = (struct hr_order_seen){i, 1000 + i}; /* not shuffled at all */
     }
     search(&result, &ask);
     assert_false(result.found);
-    assert_true(result.tried == 4096 + 3 * (1 << 20) + 4096 * 64);
+    assert_true(result.tried == LIKELY + RARER);
     struct hr_order order = {.n = 4000, .seed = 3, .replicas = 1};
-    (void)see(ask.seen, &order, SEEN);
-    ask.seen[7].index ^= 1; /* one lie */
+    (void)see(seen, &order, SEEN);
+    seen[7].index ^= 1; /* one lie */
     search(&result, &ask);
     assert_false(result.found);
-    ask.seen[7].index ^= 1;
-    ask.sizes[0] = 4001; /* another set */
+    seen[7].index ^= 1;
+    ask.sets[0].n = 4001; /* another set */
     search(&result, &ask);
     assert_false(result.found);
-    ask.sizes[0] = 4000;
-    ask.seen_count = hr_order_needed(4000) - 1; /* too little to be sure: not even tried */
+    ask.set_count = 0;
     search(&result, &ask);
     assert_false(result.found);
-    assert_true(result.tried == 0);
-    ask.size_count = 0;
+}
+
+/* Of each phase as many indices as tell its candidates apart: a few for likely seeds. What was gone through
+ * is not gone through again when more is seen. */
+static void test_few_indices(void **state)
+{
+    (void)state;
+    struct hr_order_search result;
+    struct hr_order order = {.n = 4000, .seed = 777777, .replicas = 1};
+    struct hr_order_ask ask = ask_of(4000);
+    look(&ask, &order, 1);
     search(&result, &ask);
-    assert_false(result.found);
-    assert_int_equal(hr_order_needed(10), UINT32_MAX); /* 10! is less than 2^32 */
-    assert_in_range(hr_order_needed(100), 8, SEEN);
+    assert_true(!result.found && result.tried == 0); /* not even tried */
+    look(&ask, &order, 2);
+    search(&result, &ask);
+    assert_true(!result.found && result.tried == LIKELY);
+    look(&ask, &order, 3);
+    ask.sets[0].before = 2;
+    search(&result, &ask);
+    assert_true(result.found && result.where.phase == HR_ORDER_SMALL && result.order.seed == 777777);
+    assert_in_range(result.tried, 777777, 1 << 20);
+    order.seed = 42;
+    look(&ask, &order, 2);
+    ask.sets[0].before = 0;
+    search(&result, &ask);
+    assert_true(result.found && result.where.phase == HR_ORDER_LIKELY && result.order.seed == 42);
+    assert_int_equal(hr_order_needed(4000, LIKELY), 2);
+    assert_int_equal(hr_order_needed(4000, 1 << 20), 3);
+    assert_int_equal(hr_order_needed(1000, 1 << 20), 4);
+    assert_int_equal(hr_order_needed(4000, 4294967296.0), 4);
+    assert_int_equal(hr_order_needed(10, 4294967296.0), UINT32_MAX); /* 10! is less than 2^32 */
+}
+
+/* A search with as many indices as it says it needs is rarely wrong: orders of no seed, of true chance. */
+static void test_few_indices_rarely_lie(void **state)
+{
+    (void)state;
+    struct hr_order_search result;
+    unsigned found = 0;
+    for (unsigned round = 0; round < 400; round++) {
+        struct hr_order_ask ask = ask_of(1500 + round);
+        struct hr_order_set *set = &ask.sets[0];
+        set->seen_count = hr_order_needed(set->n, LIKELY);
+        for (unsigned i = 0; i < set->seen_count; i++) {
+            set->seen[i] = (struct hr_order_seen){i, random_word() % set->n};
+        }
+        search(&result, &ask);
+        found += result.found;
+    }
+    assert_in_range(found, 0, 2); /* a tenth of one in the mean */
+}
+
+/* Literals of Python 3.11 and numpy 1.24. */
+static void test_literals_of_the_others(void **state)
+{
+    (void)state;
+    static const struct {
+        enum hr_order_generator generator;
+        uint32_t seed, want[10];
+    } known[] = {
+        {HR_ORDER_PYTHON, 0u, {7, 8, 1, 5, 3, 4, 2, 0, 9, 6}},
+        {HR_ORDER_PYTHON, 42u, {7, 3, 2, 8, 5, 6, 9, 4, 0, 1}},
+        {HR_ORDER_PYTHON, 4294967295u, {0, 7, 1, 5, 2, 6, 4, 8, 3, 9}},
+        {HR_ORDER_NUMPY_LEGACY, 0u, {2, 8, 4, 9, 1, 6, 7, 3, 0, 5}},
+        {HR_ORDER_NUMPY_LEGACY, 42u, {8, 1, 5, 0, 7, 2, 9, 4, 3, 6}},
+        {HR_ORDER_NUMPY_LEGACY, 4294967295u, {6, 9, 5, 1, 8, 0, 7, 4, 2, 3}},
+        {HR_ORDER_NUMPY, 0u, {4, 6, 2, 7, 3, 5, 9, 0, 8, 1}},
+        {HR_ORDER_NUMPY, 42u, {5, 6, 0, 7, 3, 2, 4, 9, 1, 8}},
+        {HR_ORDER_NUMPY, 4294967295u, {0, 1, 4, 8, 3, 7, 5, 6, 2, 9}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        uint32_t have[10];
+        struct hr_order order = {
+            .n = 10, .seed = known[i].seed, .replicas = 1, .generator = known[i].generator};
+        hr_order_make(&order, have);
+        assert_memory_equal(have, known[i].want, sizeof have);
+    }
+}
+
+/* Python's and numpy's: seeds that people like at once, others as far as the steps go, and what follows one
+ * that was found. */
+static void test_search_for_the_others(void **state)
+{
+    (void)state;
+    for (enum hr_order_generator generator = HR_ORDER_PYTHON; generator < HR_ORDER_GENERATORS; generator++) {
+        struct hr_order_search result;
+        struct hr_order order = {.n = 1200, .seed = 42, .replicas = 1, .generator = generator};
+        struct hr_order_ask ask = ask_of(1200);
+        look(&ask, &order, 3);
+        search(&result, &ask);
+        assert_true(result.found && result.where.phase == HR_ORDER_LIKELY);
+        assert_memory_equal(&result.order, &order, sizeof order);
+        order.seed = 900;
+        look(&ask, &order, SEEN);
+        ask.sets[0].before = 9; /* what is quicker is over */
+        ask.steps = 901 * 1200;
+        search(&result, &ask);
+        assert_true(result.found && result.where.phase == HR_ORDER_OTHERS);
+        assert_memory_equal(&result.order, &order, sizeof order);
+        ask.steps = 900 * 1200; /* one seed less */
+        search(&result, &ask);
+        assert_true(!result.found && result.tried == 3 * 900);
+        ask.recent[0] = order;
+        ask.recent_count = 1;
+        ask.sets[0].before = 0;
+        order.seed = 901;
+        look(&ask, &order, 3);
+        search(&result, &ask);
+        assert_true(result.found && result.where.phase == HR_ORDER_RECENT);
+        assert_int_equal(result.order.seed, 901);
+    }
 }
 
 /* ---- the threads ---- */
@@ -363,8 +485,8 @@ static void test_searcher(void **state)
     (void)state;
     struct hr_order_searcher *searcher = NULL;
     struct hr_order order = {.n = 4000, .seed = 31337, .replicas = 1};
-    struct hr_order_ask ask = {.sizes = {4000}, .size_count = 1}, none = {0};
-    ask.seen_count = see(ask.seen, &order, SEEN);
+    struct hr_order_ask ask = ask_of(4000), none = {0};
+    look(&ask, &order, SEEN);
     assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_AUTO, &searcher), 0);
     assert_int_equal(hr_order_searcher_ask(searcher, 5, &ask), 0);
     struct hr_order_result result = await(searcher);
@@ -386,13 +508,15 @@ static void test_full_search_gives_way(void **state)
 {
     (void)state;
     struct hr_order_searcher *searcher = NULL;
-    struct hr_order_ask hopeless = {.sizes = {4000}, .size_count = 1, .seen_count = SEEN};
+    struct hr_order_ask hopeless = ask_of(4000);
     struct hr_order order = {.n = 4000, .seed = 99, .replicas = 8, .rank = 5};
-    struct hr_order_ask ask = {.sizes = {4000}, .size_count = 1};
+    struct hr_order_ask ask = ask_of(4000);
+    hopeless.deep = true;
+    hopeless.sets[0].seen_count = SEEN;
     for (uint32_t i = 0; i < SEEN; i++) {
-        hopeless.seen[i] = (struct hr_order_seen){i, 1000 + i};
+        hopeless.sets[0].seen[i] = (struct hr_order_seen){i, 1000 + i};
     }
-    ask.seen_count = see(ask.seen, &order, SEEN);
+    look(&ask, &order, SEEN);
     assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_FULL, &searcher), 0);
     for (uint64_t id = 1; id < HR_ORDER_JOBS_MAX; id++) {
         assert_int_equal(hr_order_searcher_ask(searcher, id, &hopeless), 0);
@@ -489,6 +613,10 @@ int main(void)
         cmocka_unit_test(test_drawn_seed),
         cmocka_unit_test(test_recent_orders),
         cmocka_unit_test(test_what_is_no_order_of_torch),
+        cmocka_unit_test(test_few_indices),
+        cmocka_unit_test(test_few_indices_rarely_lie),
+        cmocka_unit_test(test_literals_of_the_others),
+        cmocka_unit_test(test_search_for_the_others),
         cmocka_unit_test(test_searcher),
         cmocka_unit_test(test_full_search_gives_way),
         cmocka_unit_test(test_quota),

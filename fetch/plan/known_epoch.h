@@ -1,0 +1,58 @@
+/* What is known of one epoch, and what to ask the search about it. Shared by known.c and known_ask.c; main
+ * loop.
+ */
+#ifndef HR_PLAN_KNOWN_EPOCH_H
+#define HR_PLAN_KNOWN_EPOCH_H
+
+#include "fetch/plan/inner.h"
+#include "fetch/plan/order_thread.h"
+
+#define HR_KNOWN_DEEP 10                         /* indices before what costs seconds is searched, too */
+#define HR_KNOWN_ORDERS_BYTES_MAX (128ull << 20) /* of all known orders together; the oldest goes first */
+#define HR_KNOWN_FIRST_NUMBERS 256               /* batches that tell one epoch from the next */
+
+enum hr_epoch_state { HR_EPOCH_NEW, HR_EPOCH_ASKED, HR_EPOCH_KNOWN, HR_EPOCH_OTHER };
+
+struct hr_epoch_note {
+    uint32_t number, at, index;
+};
+
+/* What one loader does in one epoch: batches that it announced, or one file after the other that was opened.
+ */
+struct hr_epoch {
+    uint64_t id; /* of its search; 0: free */
+    struct hr_plan_tree *tree;
+    uint32_t gen;
+    uint64_t base; /* rank of index 0; of opens 0 until the set is known */
+    uint32_t loader;
+    bool opens;
+    enum hr_epoch_state state;
+    unsigned misses;     /* searches in a row that found nothing, over epochs */
+    uint32_t batch_size; /* the largest seen: the last of an epoch is smaller */
+    uint32_t highest;    /* index */
+    struct hr_epoch_note notes[HR_ORDER_SEEN_MAX];
+    unsigned note_count;
+    unsigned asked;                                /* notes that were asked about last, */
+    uint32_t bases[HR_ORDER_SETS_MAX];             /* and opens: where each set began */
+    uint32_t last_number;                          /* of a batch: the highest */
+    uint32_t last_rank;                            /* of opens */
+    uint64_t numbers[HR_KNOWN_FIRST_NUMBERS / 64]; /* which of the first came */
+    struct hr_order order;
+    uint32_t *permutation;
+    double candidates;    /* of how many orders it was found to be the one */
+    uint64_t ahead_bytes; /* asked for by it */
+    uint32_t position;    /* opens: of the next one */
+    uint32_t next;        /* position that was not asked for */
+    uint64_t agreed;      /* indices that were what the known order has */
+};
+
+/* False: there is nothing to search for (yet). ask is zeroed but for `recent`. */
+bool hr_epoch_ask(const struct hr_epoch *epoch, struct hr_order_ask *ask);
+/* Its indices ascend: not shuffled. */
+bool hr_epoch_ascends(const struct hr_epoch *epoch);
+/* What was noted of a set of opens fits the order, and is where the loader now is (epoch->position,
+ * ->agreed). */
+bool hr_epoch_agrees(struct hr_epoch *epoch, const struct hr_order *order, const uint32_t *permutation,
+                     uint32_t base);
+
+#endif
