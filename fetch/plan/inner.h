@@ -121,7 +121,9 @@ struct hr_plan_tree {
     uint64_t demanded_bytes;
     uint64_t swept_bytes, swept_used_bytes;
     uint64_t guessed_bytes; /* of swept_bytes that nobody opened: what the sweep brought */
-    uint32_t sweep_cursor;
+    uint32_t sweep_first;   /* entry; what lies before it comes last */
+    uint32_t sweep_cursor;  /* entries behind it that were looked at */
+    bool shuffled;          /* opened in no order of the listing's */
     bool sweep_done;
     /* Look-ahead. */
     struct hr_recheck *recheck; /* of this generation's file, while it runs */
@@ -465,6 +467,8 @@ bool hr_sweep_ahead(struct hr_plan_tree *tree, uint32_t entry, enum hr_reason re
 /* The next want of a sweep that may run now, or NULL. */
 struct hr_want *hr_sweep_next(struct hr_plan *plan);
 void hr_sweep_used(struct hr_plan_tree *tree, uint32_t entry);
+/* What is opened lies between two entries in no order of the listing's. */
+void hr_sweep_shuffled(struct hr_plan_tree *tree, uint32_t lowest, uint32_t highest);
 /* Looks soon at what was opened: there may be room for more, or more to go by. */
 void hr_sweep_await_room(struct hr_plan *plan);
 void hr_sweep_end(struct hr_plan *plan); /* before the plan goes */

@@ -245,6 +245,7 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
     stats->known_seed = epoch->order.seed;
     stats->known_objects = epoch->order.n;
     stats->known_generator = hr_order_generator_name(epoch->order.generator);
+    stats->known_after = epoch->asked;
     hr_log(HR_LOG_INFO,
            "known order: process %u shuffles %u objects by %s with seed %u after %llu outputs, rank %u of %u "
            "(%u seen, %llu tried)",

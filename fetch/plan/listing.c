@@ -101,7 +101,7 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
     tree->uses_seen = 0;
     tree->marks = marks;
     tree->next_gen = gen + 1;
-    tree->sweep_cursor = 0;
+    tree->sweep_first = tree->sweep_cursor = 0;
     tree->swept_bytes = tree->swept_used_bytes; /* the new marks know of none */
     tree->guessed_bytes = 0;
     tree->sweep_done = false;

@@ -11,14 +11,18 @@
 #include "fetch/plan/known.h"
 #include "fetch/plan/order_thread.h"
 #include "fetch/plan/ranks.h"
+#include "fetch/plan/replay.h"
 
 #define ROUND_SHIFT 5 /* in the marks of an entry: the round in which it was opened last */
 #define ROUNDS 7
+#define SHUFFLE_SPAN 8 /* entries an open: who picks from fewer looks around in one place */
 
 struct hr_opened {
     uint32_t gen;
     uint32_t last; /* entry */
     unsigned round;
+    uint32_t count, rises, falls; /* opens, and those behind and before the last in the listing */
+    uint32_t lowest, highest;     /* entry */
 };
 
 static struct hr_opened *opened_of(struct hr_plan_tree *tree)
@@ -28,7 +32,8 @@ static struct hr_opened *opened_of(struct hr_plan_tree *tree)
     }
     struct hr_opened *opened = tree->opened;
     if (opened && opened->gen != tree->index.names->gen) {
-        *opened = (struct hr_opened){.gen = tree->index.names->gen, .last = UINT32_MAX, .round = 1};
+        *opened = (struct hr_opened){
+            .gen = tree->index.names->gen, .last = UINT32_MAX, .round = 1, .lowest = UINT32_MAX};
     }
     return opened;
 }
@@ -37,7 +42,7 @@ static bool is_of_use(const struct hr_plan_tree *tree)
 {
     const struct hr_plan_options *options = &tree->plan->options;
     return options->lookahead && options->order_search != HR_ORDER_MODE_OFF && tree->settings.prefetch &&
-           tree->index.names && !hr_lookahead_guides(tree);
+           tree->index.names && !hr_lookahead_guides(tree) && !hr_replay_leads(tree);
 }
 
 static void next_round(struct hr_opened *opened)
@@ -45,10 +50,25 @@ static void next_round(struct hr_opened *opened)
     opened->round = opened->round % ROUNDS + 1;
 }
 
+/* Neither forwards nor backwards, and from all over the place. */
+static void look_for_shuffle(struct hr_plan_tree *tree, struct hr_opened *opened, uint32_t entry)
+{
+    opened->rises += opened->count > 0 && entry > opened->last;
+    opened->falls += opened->count > 0 && entry < opened->last;
+    opened->lowest = entry < opened->lowest ? entry : opened->lowest;
+    opened->highest = entry > opened->highest ? entry : opened->highest;
+    opened->count++;
+    if (opened->rises > 0 && opened->falls > 0 &&
+        opened->highest - opened->lowest >= SHUFFLE_SPAN * opened->count) {
+        hr_sweep_shuffled(tree, opened->lowest, opened->highest);
+    }
+}
+
 static void note(struct hr_plan_tree *tree, struct hr_opened *opened, uint32_t entry)
 {
     uint8_t *mark = &tree->marks[entry];
     bool again = *mark >> ROUND_SHIFT == opened->round;
+    look_for_shuffle(tree, opened, entry);
     opened->last = entry;
     if (!tree->ranks && hr_ranks_build(&tree->index, &tree->ranks) < 0) {
         return;

@@ -178,6 +178,7 @@ struct hr_plan_stats {
     uint32_t known_seed;                   /* of the order that became known last... */
     uint32_t known_objects;                /* ...how many it shuffles... */
     const char *known_generator;           /* ...whose shuffle it is ("" before the first)... */
+    unsigned known_after;                  /* ...how many indices it took... */
     uint64_t known_indices;                /* ...and how many indices have agreed with it so far */
     double known_confidence;               /* 1 - chance that another of the seeds gives those */
     unsigned known_now;                    /* epochs whose order is known and holds */

@@ -9,7 +9,11 @@
 #include "fetch/plan/replay.h"
 #include "fetch/store/width.h"
 
-#define HR_SWEEP_AFTER_OPENS 16           /* fewer distinct opens are a look around, not an epoch */
+#define HR_SWEEP_AFTER_OPENS 16 /* fewer distinct opens are a look around, not an epoch */
+/* ...but so many in no order of the listing's are how an epoch begins, which each round trip before the sweep
+ * makes longer: it may be worth this much. */
+#define HR_SWEEP_SHUFFLED_OPENS 5
+#define HR_SWEEP_SHUFFLED_BYTES (64ull << 20)
 #define HR_SWEEP_AHEAD_BYTES (1ull << 30) /* egress: this much... */
 #define HR_SWEEP_AHEAD_FACTOR 4           /* ...and so many times what was asked for */
 #define HR_ANNOUNCED_SHARE                                                                                   \
@@ -97,7 +101,8 @@ static uint64_t told_bytes(const struct hr_plan_tree *tree)
 static bool may_sweep(const struct hr_plan_tree *tree)
 {
     return tree->settings.prefetch && tree->index.names && !tree->sweep_done &&
-           tree->opens >= HR_SWEEP_AFTER_OPENS && tree->denied == 0 && !hr_replay_leads(tree) &&
+           tree->opens >= (tree->shuffled ? HR_SWEEP_SHUFFLED_OPENS : HR_SWEEP_AFTER_OPENS) &&
+           tree->denied == 0 && !hr_replay_leads(tree) &&
            (tree->sweep_after_ms == 0 || tree->sweep_after_ms <= hr_clock_ms());
 }
 
@@ -265,15 +270,28 @@ void hr_sweep_abandon(struct hr_plan_tree *tree, uint32_t number)
     tree->plan->ahead_due = true;
 }
 
+void hr_sweep_shuffled(struct hr_plan_tree *tree, uint32_t lowest, uint32_t highest)
+{
+    const struct hr_index *index = &tree->index;
+    tree->shuffled = true;
+    if (tree->sweep_cursor == 0) { /* then from the directory that holds all that was opened */
+        uint32_t dir = hr_index_parent(index, lowest);
+        while (dir != 0 && hr_index_end(index, index->dirs[dir].entry) <= highest) {
+            dir = index->dirs[dir].parent < dir ? index->dirs[dir].parent : 0;
+        }
+        tree->sweep_first = index->dirs[dir].first;
+    }
+}
+
 static struct hr_want *next_of(struct hr_plan_tree *tree, const struct hr_cache_stats *cache)
 {
-    uint64_t ahead_max = ahead_max_bytes(tree);
+    uint64_t ahead_max = tree->opens < HR_SWEEP_AFTER_OPENS ? HR_SWEEP_SHUFFLED_BYTES : ahead_max_bytes(tree);
     /* Where not all fits, what was brought stays until it is opened, beside what is opened before. */
     uint64_t room = cache->budget_bytes;
     room = tree->index.names->object_bytes > room ? room / HR_PARTIAL_SHARE : room;
     uint32_t count = (uint32_t)tree->index.names->entry_count;
     for (unsigned scanned = 0; tree->sweep_cursor < count && scanned < HR_SWEEP_SCAN; scanned++) {
-        uint32_t number = tree->sweep_cursor;
+        uint32_t number = (uint32_t)(((uint64_t)tree->sweep_first + tree->sweep_cursor) % count);
         const struct hr_entry *entry = &tree->index.entries[number];
         uint32_t word = atomic_load_explicit(&tree->states->states[number].word, memory_order_relaxed);
         if (entry->kind != HR_KIND_FILE || HR_STATE_KIND(word) != HR_STATE_ABSENT || is_large(tree, entry)) {

@@ -66,6 +66,7 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "known_seed", number(plan->known_seed));
     json_object_set_new(document, "known_objects", number(plan->known_objects));
     json_object_set_new(document, "known_generator", json_string(plan->known_generator));
+    json_object_set_new(document, "known_after", number(plan->known_after));
     json_object_set_new(document, "known_indices", number(plan->known_indices));
     json_object_set_new(document, "known_now", number(plan->known_now));
     json_object_set_new(document, "known_confidence", json_real(plan->known_confidence));

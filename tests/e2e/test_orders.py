@@ -14,13 +14,26 @@ SIZES = (1, 2, 3, 7, 10, 31, 100, 226, 227, 228, 396, 397, 398, 623, 624, 625, 1
          4000, 65535, 65536, 10 ** 5, 10 ** 6)
 SEEDS = (0, 1, 42, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 32 + 5, 2 ** 63 - 1, -1, -5, -2 ** 31)
 SEEN = 10
+LIKELY = 416  # candidates that are tried first
+OTHERS = ("python", "numpy-legacy", "numpy")  # generators 1, 2 and 3
+
+
+def shuffled(generator, seed, n):
+    """As Python or numpy themselves do it."""
+    import numpy
+    if generator == "python":
+        order = list(range(n))
+        random.Random(seed).shuffle(order)
+        return order
+    source = numpy.random.RandomState(seed) if generator == "numpy-legacy" else numpy.random.default_rng(seed)
+    return source.permutation(n).tolist()
 
 
 @functools.lru_cache(maxsize=None)
 def program():
     made = os.path.join(proc.temp_folder("hr-orders-"), "orders")
     plan = os.path.join(paths.ROOT, "fetch", "plan")
-    sources = [os.path.join(plan, "order_%s.c" % name) for name in ("torch", "lanes", "search")]
+    sources = [os.path.join(plan, "order_%s.c" % name) for name in ("torch", "lanes", "others", "search")]
     done = proc.run(["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-I" + paths.ROOT, "-o", made,
                      os.path.join(paths.ROOT, "tests", "bench", "orders.c"), *sources], 60)
     proc.expect(done.returncode == 0, "gcc failed", proc.tail(done.stderr))
@@ -33,8 +46,8 @@ def said(*args, **options):
     return done.stdout
 
 
-def order(n, seed, skip=0, replicas=1, rank=0):
-    return array.array("I", said("print", n, seed % 2 ** 64, skip, replicas, rank)).tolist()
+def order(n, seed, skip=0, replicas=1, rank=0, generator=0):
+    return array.array("I", said("print", n, seed % 2 ** 64, skip, replicas, rank, generator)).tolist()
 
 
 def find(n, indices, *more):
@@ -89,6 +102,26 @@ def test_orders_of_samplers():
 
 
 @test(NEEDS, timeout=120)
+def test_orders_are_those_of_python_and_numpy():
+    import numpy
+    rng = random.Random(6)
+    for number, generator in enumerate(OTHERS, 1):
+        for n in SIZES:
+            seeds = (0, 1, 42, 2 ** 16 - 1, 2 ** 31, 2 ** 32 - 1) + tuple(rng.randrange(2 ** 32) for _ in range(4))
+            for seed in seeds if n < 10 ** 5 else rng.sample(seeds, 2):
+                have = order(n, seed, 0, 1, 0, number)
+                proc.expect(have == shuffled(generator, seed, n), "%s: shuffle of %d with seed %d differs" % (generator, n, seed))
+        have = find(4000, shuffled(generator, 1000 + number, 4000)[:SEEN], 1100 * 4000)
+        proc.expect_equal((have["found"], have["phase"], have["generator"], have["seed"]), (1, 7, number, 1000 + number),
+                          "the search for %s" % generator)
+    legacy, new = numpy.arange(500), numpy.arange(500)
+    numpy.random.seed(77)
+    numpy.random.shuffle(legacy)
+    numpy.random.default_rng(77).shuffle(new)
+    proc.expect_equal((order(500, 77, 0, 1, 0, 2), order(500, 77, 0, 1, 0, 3)), (legacy.tolist(), new.tolist()), "shuffle()")
+
+
+@test(NEEDS, timeout=120)
 def test_search_finds_what_loaders_announce():
     """Ten indices tell which order it is, among so many candidates."""
     import torch
@@ -101,14 +134,19 @@ def test_search_finds_what_loaders_announce():
             have = find(n, [index for index, _ in zip(sampler, range(SEEN))])
             proc.expect_equal((have["found"], have["seed"], have["replicas"], have["rank"]),
                               (1, seed + epoch, replicas, rank), "DistributedSampler's order")
-            proc.expect(have["tried"] <= 4096, "candidates tried", have)
-        for options, phase, seed in (({"generator": seeded(777777)}, 3, 777777), ({}, 4, None)):
-            torch.manual_seed(42)
+            proc.expect(have["tried"] <= LIKELY + 4096, "candidates tried", have)
+        for options, phase, seed in (({"generator": seeded(777777)}, 4, 777777), ({}, 5, None)):
+            torch.manual_seed(4011)
             loader = DataLoader(range(n), batch_size=SEEN, shuffle=True, collate_fn=list, **options)
             have = find(n, next(iter(loader)))
             proc.expect_equal((have["found"], have["phase"]), (1, phase), "a DataLoader's order")
             proc.expect(seed is None or have["seed"] == seed, "its seed", have)
-            proc.expect(have["tried"] <= 4096 + 2 * 2 ** 20 + 2 ** 18, "candidates tried", have)
+            proc.expect(have["tried"] <= LIKELY + 4096 + 2 * 2 ** 20 + 2 ** 18, "candidates tried", have)
+        torch.manual_seed(42)
+        have = find(n, next(iter(DataLoader(range(n), batch_size=2 if n > 2000 else 3, shuffle=True, collate_fn=list))))
+        proc.expect_equal((have["found"], have["phase"]), (1, 1), "an order of a seed that people write down, from its start")
+        have = find(n, torch.randperm(n, generator=seeded(2 ** 20 - 1))[:3].tolist())
+        proc.expect_equal((have["found"], have["seed"]), (1, 2 ** 20 - 1), "the last of the small seeds, from three indices")
         have = find(n, torch.randperm(n, generator=seeded(2 ** 20 - 1))[:SEEN].tolist())
         proc.expect_equal((have["found"], have["seed"]), (1, 2 ** 20 - 1), "the last of the small seeds")
 
@@ -120,7 +158,7 @@ def test_search_through_all_seeds():
     for n in (4000, 1281167):
         seed = rng.randrange(2 ** 21, 2 ** 25)  # a corner of the 2^32, the way there is the same
         have = find(n, torch.randperm(n, generator=seeded(seed))[:SEEN].tolist(), "all")
-        proc.expect_equal((have["found"], have["phase"], have["seed"]), (1, 6, seed), "order of a large seed")
+        proc.expect_equal((have["found"], have["phase"], have["seed"]), (1, 8, seed), "order of a large seed")
 
 
 @test(NEEDS, timeout=300, slow=True, alone=True)

@@ -335,20 +335,52 @@ static void test_guess_is_bounded(void **state)
     assert_in_range(s3_gets(lab->s3), 80 * MIB / size - 2, 80 * MIB / size + 2);
 }
 
-/* Nobody's order: one search, and no byte. */
-static void test_wild_opens_cost_nothing(void **state)
+/* Nobody's order: one search, and no byte by it. Opens all over the place are an epoch all the same: the
+ * sweep begins with the fifth, in the directory that holds them. */
+static void test_wild_opens(void **state)
 {
     struct lab *lab = *state;
     open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
     for (uint32_t i = 0; i < OBJECTS; i++) {
         order[i] = (i * 353 + 100) % OBJECTS;
     }
-    note_opens(lab, 12);
+    note_opens(lab, 4);
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), 0);
+    for (uint32_t i = 4; i < 14; i++) {
+        lab_note(lab, key_of(order[i]));
+    }
     awaited = 1;
     lab_until(lab, has_missed);
     lab_settle(lab);
     assert_int_equal(lab_stats(lab).order_searches, 1);
+    assert_int_equal(lab_stats(lab).fetched[HR_REASON_LOOKAHEAD], 0);
+    assert_int_equal(s3_gets(lab->s3), OBJECTS + 2);
+}
+
+static bool all_shuffled_there(struct lab *lab)
+{
+    return s3_gets(lab->s3) >= 64;
+}
+
+/* Of larger objects so much that a few opens may cost, and nothing for those who go through a directory. */
+static void test_shuffle_begins_the_sweep(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, MIB, 0, HR_ORDER_MODE_AUTO);
+    for (uint32_t i = 0; i < 12; i++) {
+        lab_note(lab, key_of(100 + 9 * i));
+    }
+    lab_run_ms(lab, 3 * LAB_BEAT_MS);
+    lab_settle(lab);
     assert_int_equal(s3_gets(lab->s3), 0);
+    lab_note(lab, key_of(17));
+    lab_note(lab, key_of(417));
+    lab_until(lab, all_shuffled_there);
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), 64);
+    assert_int_equal(HR_STATE_KIND(lab_word(lab, key_of(0))), HR_STATE_RESIDENT);
+    assert_int_equal(HR_STATE_KIND(lab_word(lab, "a/other")), HR_STATE_ABSENT);
 }
 
 /* What found no room waits for it, and gets it when something was used. */
@@ -463,7 +495,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_opens_of_numpy, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_left_in_the_middle, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_guess_is_bounded, lab_set_up, lab_tear_down),
-        cmocka_unit_test_setup_teardown(test_wild_opens_cost_nothing, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_wild_opens, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_shuffle_begins_the_sweep, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_order_of_something_else, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_searches_for_nothing_end, lab_set_up, lab_tear_down),
     };
