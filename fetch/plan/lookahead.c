@@ -21,10 +21,12 @@
 #define HR_BASES_MAX 8             /* datasets of one job in one tree each: train, val, ... */
 #define HR_VOTES_MAX 64            /* bases under consideration */
 #define HR_VOTES_NEEDED 3
-#define HR_FIRST_FILES 4         /* of a batch: a worker may have found the very first ones in the cache */
-#define HR_RECENT_OPENS 32       /* tried again when a base becomes known */
-#define HR_MISSES_MAX 32         /* opens that nobody announced, before the guess is doubted */
-#define HR_QUEUE_MAX 16384       /* announced objects that wait for their request */
+#define HR_VOTES_OF_A_START 2 /* a base that begins a directory of the open: data sets do, chance does not   \
+                               */
+#define HR_FIRST_FILES 4      /* of a batch: a worker may have found the very first ones in the cache */
+#define HR_RECENT_OPENS 32    /* tried again when a base becomes known */
+#define HR_MISSES_MAX 32      /* opens that nobody announced, before the guess is doubted */
+#define HR_QUEUE_MAX 16384    /* announced objects that wait for their request */
 #define HR_STREAM_BATCHES_MAX 16 /* that one worker has before it; loaders prefetch 2 */
 #define HR_HEADS_MAX 64          /* workers that are served by turns */
 /* Opens after which a batch is given up: all that was announced may come first. */
@@ -380,7 +382,22 @@ static void learn_base(struct hr_plan *plan, struct hr_guide *guide, const struc
            base->tree->shared->prefix);
 }
 
-static void vote(struct hr_plan *plan, struct hr_guide *guide, const struct base *candidate)
+/* Is the base the first file of a directory that holds the open? */
+static bool is_start(const struct base *candidate, const struct base *open)
+{
+    const struct hr_index *index = &open->tree->index;
+    const struct hr_ranks *ranks = open->tree->ranks;
+    uint32_t dir = hr_index_parent(index, hr_ranks_entry(ranks, (uint64_t)open->value));
+    while (hr_ranks_of(ranks, index->dirs[dir].first) != (uint64_t)candidate->value) {
+        if (dir == 0 || index->dirs[dir].parent >= dir) {
+            return false;
+        }
+        dir = index->dirs[dir].parent;
+    }
+    return true;
+}
+
+static void vote(struct hr_plan *plan, struct hr_guide *guide, const struct base *candidate, unsigned weight)
 {
     struct base *free_slot = NULL;
     for (unsigned i = 0; i < HR_VOTES_MAX; i++) {
@@ -389,7 +406,8 @@ static void vote(struct hr_plan *plan, struct hr_guide *guide, const struct base
             free_slot = free_slot ? free_slot : known;
         } else if (known->tree == candidate->tree && known->gen == candidate->gen &&
                    known->value == candidate->value) {
-            if (++known->votes >= HR_VOTES_NEEDED) {
+            known->votes += weight;
+            if (known->votes >= HR_VOTES_NEEDED) {
                 learn_base(plan, guide, known);
                 memset(guide->votes, 0, sizeof guide->votes);
             }
@@ -400,7 +418,7 @@ static void vote(struct hr_plan *plan, struct hr_guide *guide, const struct base
         free_slot = &guide->votes[guide->vote_next++ % HR_VOTES_MAX];
     }
     *free_slot = *candidate;
-    free_slot->votes = 1;
+    free_slot->votes = weight;
 }
 
 static bool is_known(const struct hr_guide *guide, const struct base *candidate)
@@ -422,7 +440,7 @@ static void count_votes(struct hr_plan *plan, struct hr_guide *guide, const stru
             struct base candidate = *open;
             candidate.value = open->value - batch->indices[n];
             if (fits(&candidate, batch) && !is_known(guide, &candidate)) {
-                vote(plan, guide, &candidate);
+                vote(plan, guide, &candidate, is_start(&candidate, open) ? HR_VOTES_OF_A_START : 1);
             }
         }
     }

@@ -342,7 +342,7 @@ static void test_wild_opens(void **state)
     struct lab *lab = *state;
     open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
     for (uint32_t i = 0; i < OBJECTS; i++) {
-        order[i] = (i * 353 + 100) % OBJECTS;
+        order[i] = (i * 257 + 100) % OBJECTS;
     }
     note_opens(lab, 4);
     lab_settle(lab);
@@ -437,13 +437,30 @@ static void test_off_searches_nothing(void **state)
     assert_int_equal(s3_gets(lab->s3), 2 * BATCH);
 }
 
+/* Two workers that begin: where a data set may begin counts twice, so both first opens tell. */
+static void test_two_opens_tell_the_base(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_OFF);
+    make_order(5, OBJECTS);
+    announce(lab, 0);
+    announce(lab, 1);
+    opened(lab, 0);
+    assert_int_equal(lab_stats(lab).lookahead_learned, 0);
+    opened(lab, BATCH);
+    assert_int_equal(lab_stats(lab).lookahead_learned, 1);
+    assert_int_equal(lab_stats(lab).announced, 2 * BATCH);
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), 2 * BATCH);
+}
+
 /* No order of torch's: searched for once an epoch, and nothing but what is announced is brought. */
 static void test_order_of_something_else(void **state)
 {
     struct lab *lab = *state;
     open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
     for (uint32_t i = 0; i < OBJECTS; i++) {
-        order[i] = (i * 353 + 100) % OBJECTS;
+        order[i] = (i * 257 + 100) % OBJECTS;
     }
     begin_epoch(lab);
     announce(lab, 2);
@@ -467,7 +484,7 @@ static void test_searches_for_nothing_end(void **state)
     announce(lab, 2);
     assert_int_equal(lab_stats(lab).order_searches, 0);
     for (uint32_t i = 0; i < OBJECTS; i++) {
-        order[i] = (i * 353 + 100) % OBJECTS;
+        order[i] = (i * 257 + 100) % OBJECTS;
     }
     for (unsigned epoch = 1; epoch <= 5; epoch++) {
         uint64_t before = lab_stats(lab).order_misses;
@@ -497,6 +514,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_guess_is_bounded, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_wild_opens, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_shuffle_begins_the_sweep, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_two_opens_tell_the_base, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_order_of_something_else, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_searches_for_nothing_end, lab_set_up, lab_tear_down),
     };
