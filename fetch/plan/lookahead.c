@@ -21,12 +21,13 @@
 #define HR_BASES_MAX 8             /* datasets of one job in one tree each: train, val, ... */
 #define HR_VOTES_MAX 64            /* bases under consideration */
 #define HR_VOTES_NEEDED 3
-#define HR_VOTES_OF_A_START 2 /* a base that begins a directory of the open: data sets do, chance does not   \
-                               */
-#define HR_FIRST_FILES 4      /* of a batch: a worker may have found the very first ones in the cache */
-#define HR_RECENT_OPENS 32    /* tried again when a base becomes known */
-#define HR_MISSES_MAX 32      /* opens that nobody announced, before the guess is doubted */
-#define HR_QUEUE_MAX 16384    /* announced objects that wait for their request */
+#define HR_VOTES_OF_A_START                                                                                  \
+    2                      /* a base that begins a directory of the open: data sets do, chance does not      \
+                            */
+#define HR_FIRST_FILES 4   /* of a batch: a worker may have found the very first ones in the cache */
+#define HR_RECENT_OPENS 32 /* tried again when a base becomes known */
+#define HR_MISSES_MAX 32   /* opens that nobody announced, before the guess is doubted */
+#define HR_QUEUE_MAX 16384 /* announced objects that wait for their request */
 #define HR_STREAM_BATCHES_MAX 16 /* that one worker has before it; loaders prefetch 2 */
 #define HR_HEADS_MAX 64          /* workers that are served by turns */
 /* Opens after which a batch is given up: all that was announced may come first. */

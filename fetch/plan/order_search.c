@@ -28,6 +28,17 @@ static const uint32_t favourites[] = {0,    1,    2,   3,   4,    5,    6,    7,
 #define FAVOURITE_ORDERS (2 + FAVOURITE_DRAWS + OTHERS)
 #define FAVOURITE_OTHERS_MAX (1u << 14) /* objects, for 10 ms */
 
+/* What scripts give to manual_seed before they make a model, whose parameters take outputs: a seed that a
+ * sampler draws afterwards is any output. ResNet-50's are 51 million. */
+static const uint32_t outers[] = {42, 0, 1, 1234};
+#define OUTERS (sizeof outers / sizeof outers[0])
+#define LATE_SLICE (1u << 22) /* outputs: less than 0.1 s, and less than that to get there */
+
+static uint64_t late_outputs(const struct hr_order_ask *ask)
+{
+    return ask->steps / OUTERS / HR_ORDER_LANES * HR_ORDER_LANES; /* of each */
+}
+
 /* Candidates of one set. */
 static uint64_t phase_end(const struct hr_order_ask *ask, enum hr_order_phase phase, uint32_t n)
 {
@@ -45,6 +56,8 @@ static uint64_t phase_end(const struct hr_order_ask *ask, enum hr_order_phase ph
         return SMALL_SEEDS;
     case HR_ORDER_DRAWN:
         return LIKELY_SEEDS * DRAWS;
+    case HR_ORDER_LATE:
+        return late_outputs(ask) * OUTERS;
     case HR_ORDER_OTHERS:
         return (seeds < OTHERS_SEEDS ? seeds : OTHERS_SEEDS) * OTHERS;
     default:
@@ -66,7 +79,7 @@ static bool is_due(const struct hr_order_ask *ask, enum hr_order_phase phase, un
     double candidates = hr_order_candidates(ask, phase, of->n);
     unsigned needed = hr_order_needed(of->n, candidates);
     return candidates > 0 && of->n < HR_TORCH_SMALL_MAX && of->seen_count >= needed &&
-           (of->before < needed || phase >= HR_ORDER_OTHERS);
+           (of->before < needed || phase >= HR_ORDER_LATE);
 }
 
 /* To where the next slice begins. */
@@ -101,6 +114,7 @@ bool hr_order_search_claim(struct hr_order_search *search, struct hr_order_slice
     if (search->phase == HR_ORDER_OTHERS) {
         length = n < OTHERS_SLICE_STEPS ? OTHERS_SLICE_STEPS / n : 1;
     }
+    length = search->phase == HR_ORDER_LATE ? LATE_SLICE : length;
     uint64_t stop = search->next + length < end ? search->next + length : end;
     *ret = (struct hr_order_slice){
         .phase = search->phase, .set = search->set, .first = search->next, .end = stop};
@@ -336,6 +350,29 @@ static bool run_drawn(const struct hr_order_slice *slice, const struct sifting *
     return false;
 }
 
+/* Every output of one outer generator after the other. */
+static bool run_late(const struct hr_order_slice *slice, const struct sifting *sifting, struct hr_order *ret,
+                     uint64_t *tried)
+{
+    uint64_t outputs = late_outputs(sifting->ask);
+    uint32_t seeds[HR_ORDER_LANES];
+    struct hr_mt mt;
+    for (uint64_t from = slice->first; from < slice->end; from += HR_ORDER_LANES) {
+        if (from == slice->first || from % outputs == 0) {
+            hr_mt_seed(&mt, outers[from / outputs]);
+            hr_mt_skip(&mt, from % outputs);
+        }
+        for (unsigned i = 0; i < HR_ORDER_LANES; i++) {
+            seeds[i] = hr_mt_next(&mt);
+        }
+        *tried += HR_ORDER_LANES;
+        if (sift(sifting, seeds, HR_ORDER_LANES, ret)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Small sets, whose first index may have been moved: every seed exactly. */
 static bool run_exactly(const struct hr_order_slice *slice, const struct sifting *sifting,
                         struct hr_order *ret, uint64_t *tried)
@@ -367,6 +404,8 @@ static bool run(const struct hr_order_slice *slice, struct sifting *sifting, str
                    : slice->phase == HR_ORDER_DISTRIBUTED && run_exactly(slice, sifting, ret, tried);
     case HR_ORDER_DRAWN:
         return sieve_of_positions(sifting) && run_drawn(slice, sifting, ret, tried);
+    case HR_ORDER_LATE:
+        return sieve_of_positions(sifting) && run_late(slice, sifting, ret, tried);
     default:
         sifting->skip = slice->phase == HR_ORDER_SMALL_USED ? BASE_SEED_OUTPUTS : 0;
         return sieve_of_positions(sifting) && run_seeds(slice, sifting, ret, tried);

@@ -24,6 +24,7 @@ enum hr_order_phase {
     HR_ORDER_SMALL_USED,  /* those of a generator that a DataLoader has drawn its own seed from */
     HR_ORDER_DRAWN,       /* seeds that RandomSampler draws after manual_seed(below 2^12) */
     HR_ORDER_RANKS,       /* seeds below 2^20, all ranks */
+    HR_ORDER_LATE,        /* seeds drawn after a model took its numbers, as far as ask.steps go */
     HR_ORDER_OTHERS,      /* seeds below 2^16 of Python and numpy, as far as ask.steps go */
     HR_ORDER_ALL,         /* the 2^32 */
     HR_ORDER_PHASES
@@ -45,13 +46,13 @@ struct hr_order_ask {
     unsigned recent_count;
     bool deep;      /* as much of what follows as the machine has room for (order_thread.h) */
     bool all;       /* with HR_ORDER_ALL */
-    uint64_t steps; /* of the others' shuffles, for each of them and each set; 0: none */
+    uint64_t steps; /* of each of the others' shuffles, and of all that is drawn late, for a set; 0: none */
 };
 
 struct hr_order_slice {
     enum hr_order_phase phase;
     unsigned set;
-    uint64_t first, end; /* seeds; of RECENT and LIKELY, numbers of candidates; of DRAWN, of draws */
+    uint64_t first, end; /* seeds; of RECENT and LIKELY, numbers of candidates; of DRAWN and LATE, of draws */
 };
 
 struct hr_order_search {

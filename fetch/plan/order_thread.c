@@ -90,7 +90,7 @@ static struct job *claim(struct hr_order_searcher *searcher, bool all, struct hr
 {
     for (unsigned i = 0; i < HR_ORDER_JOBS_MAX; i++) {
         struct job *job = &searcher->jobs[i];
-        if (job->state == JOB_RUNS && (job->search.phase >= HR_ORDER_OTHERS) == all &&
+        if (job->state == JOB_RUNS && (job->search.phase >= HR_ORDER_LATE) == all &&
             hr_order_search_claim(&job->search, ret)) {
             return job;
         }

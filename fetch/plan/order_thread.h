@@ -1,7 +1,7 @@
 /* Searches for orders beside the main loop. Likely candidates on one thread of usual priority (a tenth of a
- * second at most); Python's and numpy's shuffles on one of idle priority, when a core is idle; all 2^32 on
- * several, where the setting and the machine allow it. The main loop's, but for what the threads do with
- * their copies. */
+ * second at most); what is drawn late, Python's and numpy's shuffles on one of idle priority, when a core is
+ * idle; all 2^32 on several, where the setting and the machine allow it. The main loop's, but for what the
+ * threads do with their copies. */
 #ifndef HR_PLAN_ORDER_THREAD_H
 #define HR_PLAN_ORDER_THREAD_H
 

@@ -112,7 +112,7 @@ def test_orders_are_those_of_python_and_numpy():
                 have = order(n, seed, 0, 1, 0, number)
                 proc.expect(have == shuffled(generator, seed, n), "%s: shuffle of %d with seed %d differs" % (generator, n, seed))
         have = find(4000, shuffled(generator, 1000 + number, 4000)[:SEEN], 1100 * 4000)
-        proc.expect_equal((have["found"], have["phase"], have["generator"], have["seed"]), (1, 7, number, 1000 + number),
+        proc.expect_equal((have["found"], have["phase"], have["generator"], have["seed"]), (1, 8, number, 1000 + number),
                           "the search for %s" % generator)
     legacy, new = numpy.arange(500), numpy.arange(500)
     numpy.random.seed(77)
@@ -151,6 +151,18 @@ def test_search_finds_what_loaders_announce():
         proc.expect_equal((have["found"], have["seed"]), (1, 2 ** 20 - 1), "the last of the small seeds")
 
 
+@test(NEEDS, timeout=120)
+def test_search_finds_what_is_drawn_after_a_model():
+    """Its parameters take outputs of the generator, then the sampler draws."""
+    import torch
+    from torch.utils.data import DataLoader
+    for outer in (0, 42):
+        torch.manual_seed(outer)
+        torch.nn.Sequential(torch.nn.Conv2d(3, 64, 7), torch.nn.BatchNorm2d(64), torch.nn.Linear(700, 1000))
+        have = find(4000, next(iter(DataLoader(range(4000), batch_size=SEEN, shuffle=True, collate_fn=list))), 4 << 20)
+        proc.expect_equal((have["found"], have["phase"]), (1, 7), "an order drawn after a model's numbers")
+
+
 @test(NEEDS, timeout=300, slow=True, alone=True)
 def test_search_through_all_seeds():
     import torch
@@ -158,7 +170,7 @@ def test_search_through_all_seeds():
     for n in (4000, 1281167):
         seed = rng.randrange(2 ** 21, 2 ** 25)  # a corner of the 2^32, the way there is the same
         have = find(n, torch.randperm(n, generator=seeded(seed))[:SEEN].tolist(), "all")
-        proc.expect_equal((have["found"], have["phase"], have["seed"]), (1, 8, seed), "order of a large seed")
+        proc.expect_equal((have["found"], have["phase"], have["seed"]), (1, 9, seed), "order of a large seed")
 
 
 @test(NEEDS, timeout=300, slow=True, alone=True)
@@ -214,3 +226,48 @@ def test_known_order_without_workers():
         proc.expect(plan["known_order"] >= 1 and plan["known_seed"] in draws, "the sampler's seed", plan)
         proc.expect_equal((plan["announced"], plan["known_dropped"], plan["known_generator"]), (0, 0, "torch"), "the order")
         proc.expect(plan["known_ahead"] > 0, "objects asked for by it", plan)
+        proc.expect(2 <= plan["known_after"] <= 4, "opens that told the order of 400 files", plan)
+
+
+SCRIPT = """
+import os, random, sys
+kind, seed, root = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+paths = sorted(os.path.join(here, name) for here, _, names in os.walk(root) for name in names)
+if kind == 'python':
+    random.Random(seed).shuffle(paths)
+elif kind == 'unknown':
+    random.SystemRandom().shuffle(paths)
+else:
+    import numpy
+    source = numpy.random.RandomState(seed) if kind == 'numpy-legacy' else numpy.random.default_rng(seed)
+    paths = [paths[at] for at in source.permutation(len(paths))]
+print(sum(len(open(path, 'rb').read()) for path in paths))
+"""
+
+
+def read_shuffled(kind, seed):
+    with scene(delay_ms=30) as s:
+        size = sum(os.path.getsize(os.path.join(here, name)) for here, _, names in os.walk(s.local) for name in names)
+        proc.expect_equal(int(s.job.python(SCRIPT, kind, str(seed), s.data)), size, "bytes read")
+        headrace.wait_idle(s.job)
+        training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+        plan = s.job.status()["plan"]
+        proc.expect_equal(plan["known_dropped"], 0, "orders that were wrong")
+        return plan
+
+
+@test(("torch", "nginx", "rclone"))
+def test_known_order_of_python_and_numpy():
+    for kind in OTHERS:
+        plan = read_shuffled(kind, 42)
+        proc.expect_equal((plan["known_generator"], plan["known_seed"]), (kind, 42), "the order")
+        proc.expect(plan["known_after"] <= 4, "opens that told it", plan)
+        proc.expect(plan["known_ahead"] > 300, "objects asked for by it", plan)
+
+
+@test(("nginx", "rclone"))
+def test_shuffle_that_nobody_knows_is_swept():
+    """The sweep begins with the fifth open."""
+    plan = read_shuffled("unknown", 0)
+    proc.expect_equal(plan["known_order"], 0, "orders found")
+    proc.expect(plan["fetched_sweep"] > 300, "objects that were swept", plan)

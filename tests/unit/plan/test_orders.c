@@ -427,6 +427,33 @@ static void test_literals_of_the_others(void **state)
     }
 }
 
+/* A model has taken its numbers before the sampler draws: any output of the generator may be the seed. */
+static void test_seed_drawn_late(void **state)
+{
+    (void)state;
+    static const uint64_t taken[] = {0, 1, 5000000, 5000063, (1 << 24) - 1};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        struct hr_order_slice slice = {.phase = HR_ORDER_LATE};
+        struct hr_order found, order = {.n = 4000, .replicas = 1};
+        struct hr_order_ask ask = ask_of(4000);
+        struct hr_mt mt;
+        uint64_t tried;
+        hr_mt_seed(&mt, 42); /* the first that is tried */
+        hr_mt_skip(&mt, taken[i]);
+        order.seed = hr_mt_next(&mt);
+        look(&ask, &order, SEEN);
+        ask.steps = 4ull << 24;
+        slice.first = taken[i] / 4096 * 4096;
+        slice.end = slice.first + 4096;
+        assert_true(hr_order_slice_run(&slice, &ask, hr_order_widest(), &found, &tried));
+        assert_int_equal(found.seed, order.seed);
+        slice.first += 1 << 24; /* the next outer generator's */
+        slice.end += 1 << 24;
+        assert_false(hr_order_slice_run(&slice, &ask, hr_order_widest(), &found, &tried));
+        assert_true(tried == 4096);
+    }
+}
+
 /* Python's and numpy's: seeds that people like at once, others as far as the steps go, and what follows one
  * that was found. */
 static void test_search_for_the_others(void **state)
@@ -449,7 +476,7 @@ static void test_search_for_the_others(void **state)
         assert_memory_equal(&result.order, &order, sizeof order);
         ask.steps = 900 * 1200; /* one seed less */
         search(&result, &ask);
-        assert_true(!result.found && result.tried == 3 * 900);
+        assert_true(!result.found && result.tried == 3 * 900 + 900 * 1200 / 256 * 256);
         ask.recent[0] = order;
         ask.recent_count = 1;
         ask.sets[0].before = 0;
@@ -616,6 +643,7 @@ int main(void)
         cmocka_unit_test(test_few_indices),
         cmocka_unit_test(test_few_indices_rarely_lie),
         cmocka_unit_test(test_literals_of_the_others),
+        cmocka_unit_test(test_seed_drawn_late),
         cmocka_unit_test(test_search_for_the_others),
         cmocka_unit_test(test_searcher),
         cmocka_unit_test(test_full_search_gives_way),
