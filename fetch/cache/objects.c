@@ -172,12 +172,18 @@ static void part_land(struct hr_put *put)
     hr_parts_append(&put->landed, part);
 }
 
-/* The whole object is here and nothing of it is on the disk yet: a bad one never gets there. */
+bool hr_put_is_whole(const struct hr_put *put)
+{
+    const struct hr_part *part = put->todo.head;
+    return !put->result && put->finishing && put->fd < 0 && !put->verified && part && !part->source &&
+           part->len == put->object->cached.size;
+}
+
+/* A bad one never gets to the disk. */
 static void verify_early(struct hr_put *put)
 {
     const struct hr_part *part = put->todo.head;
-    if (put->finishing && put->fd < 0 && !put->verified && part && !part->source &&
-        part->len == put->object->cached.size && hr_verify_wanted(&put->verify)) {
+    if (hr_put_is_whole(put) && hr_verify_wanted(&put->verify)) {
         put->result =
             hr_verify_bytes(&put->verify, part->bytes.data ? part->bytes.data : "", part->len, put->md5_hex);
         put->verified = !put->result;
@@ -187,9 +193,7 @@ static void verify_early(struct hr_put *put)
 static void put_step(struct hr_put *put)
 {
     int r = 0;
-    if (!put->result) {
-        verify_early(put);
-    }
+    verify_early(put);
     while (!r && !put->result && put->todo.head) {
         r = part_write(put, put->todo.head);
         if (!r) {
@@ -214,8 +218,7 @@ static void put_step(struct hr_put *put)
     }
 }
 
-/* Takes over what the loop ordered since; false: nothing is to be done. */
-static bool take_orders(struct hr_put *put)
+bool hr_put_take_orders(struct hr_put *put)
 {
     (void)pthread_mutex_lock(&put->lock);
     while (put->incoming.head) {
@@ -232,14 +235,14 @@ static bool take_orders(struct hr_put *put)
 
 void hr_put_run(struct hr_work *work)
 {
-    struct hr_put *put = (struct hr_put *)((char *)work - offsetof(struct hr_put, work));
+    struct hr_put *put = hr_put_of(work);
     for (struct hr_object *victim = put->victims; victim; victim = victim->next_victim) {
         char path[PATH_MAX];
         hr_object_path(put->cache->dir, victim->cached.file_id, path);
         (void)unlink(path);
     }
     put->need_room = false;
-    while (!put->need_room && take_orders(put)) {
+    while (!put->need_room && hr_put_take_orders(put)) {
         put_step(put);
     }
 }

@@ -7,6 +7,8 @@
 /* A write that meets a full disk is tried again after each of so many evictions; more would only empty the
  * cache for somebody else's files. */
 #define ROOM_TRIES 4
+/* Larger objects are worked on alone: what waits behind one in the same hands would wait for long. */
+#define TOGETHER_BYTES_MAX (1u << 20)
 
 static void push(struct hr_put *put)
 {
@@ -117,7 +119,7 @@ static bool has_orders(struct hr_put *put)
 
 static void settle(struct hr_work *work)
 {
-    struct hr_put *put = (struct hr_put *)((char *)work - offsetof(struct hr_put, work));
+    struct hr_put *put = hr_put_of(work);
     put->running = false;
     put->settling = true;
     put->failed = put->result;
@@ -235,7 +237,9 @@ int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, s
         free(put);
         return r;
     }
-    put->work = (struct hr_work){.run = hr_put_run, .done = settle};
+    bool small = options->kind == HR_CACHED_WHOLE && options->size <= TOGETHER_BYTES_MAX;
+    put->work =
+        (struct hr_work){.run = hr_put_run, .done = settle, .together = small ? hr_puts_verify : NULL};
     put->cache = cache;
     put->done = options->done;
     put->owner = options->owner;

@@ -6,6 +6,7 @@
 #define HR_CACHE_PUT_H
 
 #include <pthread.h>
+#include <stddef.h>
 
 #include "fetch/cache/extents.h"
 #include "fetch/cache/inside.h"
@@ -93,9 +94,22 @@ static inline struct hr_part *hr_parts_take(struct hr_parts *list)
 /* put.c: takes a part over for the writer; on an error it is still the caller's. */
 int hr_put_give(struct hr_put *put, struct hr_part *part);
 
+static inline struct hr_put *hr_put_of(struct hr_work *work)
+{
+    return (struct hr_put *)((char *)work - offsetof(struct hr_put, work));
+}
+
 /* objects.c: the writer's side, a struct hr_work's run. */
 void hr_put_run(struct hr_work *work);
+/* Takes over what the loop ordered since; false: nothing is to be done. */
+bool hr_put_take_orders(struct hr_put *put);
+/* All of the object is in memory, in one part, nothing of it on the disk, and its digests are known and not
+ * yet looked at. */
+bool hr_put_is_whole(const struct hr_put *put);
 int hr_write_at(int fd, const char *bytes, size_t len, off_t at); /* all of it: 0 or -errno */
+
+/* together.c: a struct hr_work's together. */
+void hr_puts_verify(struct hr_work *first);
 
 /* copy.c */
 int hr_part_copy(const struct hr_cache *cache, int to_fd, struct hr_part *part); /* writer: 0 or -errno */

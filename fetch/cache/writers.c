@@ -14,9 +14,13 @@
 
 #include "fetch/base/cleanup.h"
 
+/* Of what waits a thread leaves others their share, but not of so few. */
+#define TOGETHER_LEAST 8u
+
 struct work_list {
     struct hr_work *head;
     struct hr_work *tail;
+    unsigned count;
 };
 
 struct hr_writers {
@@ -44,6 +48,7 @@ static void append(struct work_list *list, struct hr_work *work)
         list->head = work;
     }
     list->tail = work;
+    list->count++;
 }
 
 static struct hr_work *take_first(struct work_list *list)
@@ -54,7 +59,41 @@ static struct hr_work *take_first(struct work_list *list)
         list->tail = NULL;
     }
     work->next = NULL;
+    list->count--;
     return work;
+}
+
+/* The first, and what may be taken together with it. */
+static struct work_list take_some(struct hr_writers *writers)
+{
+    struct work_list some = {0};
+    unsigned share = (writers->queue.count + writers->thread_count - 1) / writers->thread_count;
+    unsigned most = share > TOGETHER_LEAST ? share : TOGETHER_LEAST;
+    most = most < HR_WORKS_TOGETHER_MAX ? most : HR_WORKS_TOGETHER_MAX;
+    do {
+        append(&some, take_first(&writers->queue));
+    } while (some.count < most && some.head->together && writers->queue.head &&
+             writers->queue.head->together == some.head->together);
+    return some;
+}
+
+static void run_some(struct hr_writers *writers, struct work_list *some)
+{
+    if (some->count > 1) {
+        some->head->together(some->head);
+    }
+    while (some->head) {
+        struct hr_work *work = take_first(some);
+        work->run(work);
+        (void)pthread_mutex_lock(&writers->lock);
+        bool first = !writers->finished.head;
+        append(&writers->finished, work);
+        (void)pthread_mutex_unlock(&writers->lock);
+        if (first) {
+            uint64_t one = 1;
+            (void)!write(writers->event_fd, &one, sizeof(one)); /* cannot fill: one a batch, read at each */
+        }
+    }
 }
 
 static void *writer_main(void *argument)
@@ -68,16 +107,10 @@ static void *writer_main(void *argument)
         if (!writers->queue.head) {
             break;
         }
-        struct hr_work *work = take_first(&writers->queue);
+        struct work_list some = take_some(writers);
         (void)pthread_mutex_unlock(&writers->lock);
-        work->run(work);
+        run_some(writers, &some);
         (void)pthread_mutex_lock(&writers->lock);
-        bool first = !writers->finished.head;
-        append(&writers->finished, work);
-        if (first) {
-            uint64_t one = 1;
-            (void)!write(writers->event_fd, &one, sizeof(one)); /* cannot fill: one a batch, read at each */
-        }
     }
     (void)pthread_mutex_unlock(&writers->lock);
     return NULL;
@@ -158,8 +191,8 @@ void hr_writers_push(struct hr_writers *writers, struct hr_work *work)
     writers->outstanding++;
     (void)pthread_mutex_lock(&writers->lock);
     append(&writers->queue, work);
-    (void)pthread_cond_signal(&writers->more);
     (void)pthread_mutex_unlock(&writers->lock);
+    (void)pthread_cond_signal(&writers->more); /* who wakes finds the lock free */
 }
 
 void hr_writers_drain(struct hr_writers *writers)

@@ -14,7 +14,12 @@ struct hr_work {
     struct hr_work *next; /* owned by the writers between push and done */
     void (*run)(struct hr_work *work);
     void (*done)(struct hr_work *work); /* may free it, or push it again */
+    /* Work that waits side by side with the same `together` may be taken by one thread at once: called there
+     * with all of it, linked by next, before each one's run. NULL: taken alone. */
+    void (*together)(struct hr_work *first);
 };
+
+#define HR_WORKS_TOGETHER_MAX 16u /* at most so many */
 
 /* threads >= 1. All signals are blocked in them. 0 or -errno. */
 int hr_writers_new(unsigned threads, struct hr_loop *loop, void (*batch_end)(void *owner), void *owner,

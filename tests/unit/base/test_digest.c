@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fetch/base/digest.h"
+#include "fetch/base/md5_lanes.h"
 #include "fetch/base/text.h"
 
 static void assert_hex(const uint8_t *bytes, size_t len, const char *hex)
@@ -112,12 +113,44 @@ static void crcs_match_reference_and_splits(void **state)
     }
 }
 
+/* Every width, any number of messages, every place of the padding, lengths that differ: OpenSSL's digests. */
+static void md5_side_by_side_is_md5(void **state)
+{
+    enum { MESSAGES = 37, ROUNDS = 150, LONGEST = 3000 };
+    static uint8_t bytes[2 * LONGEST];
+    uint32_t mixed = 7;
+    (void)state;
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        mixed = mixed * 1664525 + 1013904223;
+        bytes[i] = (uint8_t)(mixed >> 24);
+    }
+    assert_true(hr_md5_width_here(HR_MD5_SINGLE));
+    assert_false(hr_md5_width_here(HR_MD5_WIDTH_COUNT));
+    assert_true(hr_md5_width_here(hr_md5_widest()));
+    for (unsigned width = 0; width < HR_MD5_WIDTH_COUNT; width++) {
+        for (unsigned round = 0; round < ROUNDS && hr_md5_width_here((enum hr_md5_width)width); round++) {
+            struct hr_md5_message messages[MESSAGES];
+            unsigned count = round % (MESSAGES + 1);
+            for (unsigned i = 0; i < count; i++) {
+                mixed = mixed * 1664525 + 1013904223;
+                messages[i].len = i % 3 == 0 ? (mixed >> 8) % LONGEST : round + i;
+                messages[i].bytes = messages[i].len > 0 ? bytes + (mixed >> 4) % LONGEST : NULL;
+            }
+            assert_int_equal(hr_md5_many((enum hr_md5_width)width, messages, count), 0);
+            for (unsigned i = 0; i < count; i++) {
+                uint8_t want[HR_MD5_BYTES];
+                assert_int_equal(hr_digest(HR_DIGEST_MD5, messages[i].bytes, messages[i].len, want), 0);
+                assert_memory_equal(messages[i].digest, want, sizeof(want));
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(digests_match_vectors),
-        cmocka_unit_test(hmac_matches_rfc4231),
-        cmocka_unit_test(crcs_match_check_values),
+        cmocka_unit_test(digests_match_vectors),           cmocka_unit_test(hmac_matches_rfc4231),
+        cmocka_unit_test(md5_side_by_side_is_md5),         cmocka_unit_test(crcs_match_check_values),
         cmocka_unit_test(crcs_match_reference_and_splits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

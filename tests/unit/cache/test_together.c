@@ -1,0 +1,179 @@
+/* Work that waits side by side is taken together; objects that are proven together are proven like others. */
+#include "tests/unit/cache/lab.h"
+
+#include <semaphore.h>
+
+#include "fetch/cache/inside.h"
+
+enum { WORKS = 41, PUTS = 48 };
+
+struct book;
+
+struct entry {
+    struct hr_work work;
+    struct book *book;
+    unsigned ran, done;
+};
+
+struct book {
+    struct hr_loop *loop;
+    sem_t go; /* what the first work waits for, so that the others wait behind it */
+    unsigned groups[WORKS], group_count, most;
+    unsigned ran, done, batches;
+    struct entry entries[WORKS];
+};
+
+static void block(struct hr_work *work)
+{
+    struct entry *entry = (struct entry *)(void *)work;
+    while (sem_wait(&entry->book->go) < 0) {
+    }
+    entry->ran++;
+    entry->book->ran++;
+}
+
+static void run(struct hr_work *work)
+{
+    struct entry *entry = (struct entry *)(void *)work;
+    entry->ran++;
+    entry->book->ran++;
+}
+
+static void done(struct hr_work *work)
+{
+    struct entry *entry = (struct entry *)(void *)work;
+    entry->done++;
+    if (++entry->book->done == entry->book->most) {
+        hr_loop_stop(entry->book->loop);
+    }
+}
+
+static void together(struct hr_work *first)
+{
+    struct book *book = ((struct entry *)(void *)first)->book;
+    for (struct hr_work *work = first; work; work = work->next) {
+        assert_int_equal(((struct entry *)(void *)work)->ran, 0);
+        book->groups[book->group_count]++;
+    }
+    book->group_count++;
+}
+
+static void batch_end(void *owner)
+{
+    struct book *book = owner;
+    book->batches++;
+}
+
+/* One thread: 20 that may go together, one alone, 19 together: 16, 4, 1, 16, 3. */
+static void waiting_work_is_taken_together(void **state)
+{
+    static struct book book;
+    struct hr_writers *writers;
+    (void)state;
+    book.most = WORKS;
+    assert_int_equal(sem_init(&book.go, 0, 0), 0);
+    assert_int_equal(hr_loop_new(&book.loop), 0);
+    assert_int_equal(hr_writers_new(1, book.loop, batch_end, &book, &writers), 0);
+    for (unsigned i = 0; i < WORKS; i++) {
+        bool alone = i == 0 || i == 21;
+        book.entries[i] = (struct entry){
+            .work = {.run = i == 0 ? block : run, .done = done, .together = alone ? NULL : together},
+            .book = &book,
+        };
+        hr_writers_push(writers, &book.entries[i].work);
+    }
+    assert_int_equal(sem_post(&book.go), 0);
+    assert_int_equal(hr_loop_run(book.loop), 0);
+    hr_writers_free(writers);
+    assert_int_equal(book.ran, WORKS);
+    assert_int_equal(book.done, WORKS);
+    assert_int_equal(book.group_count, 4);
+    assert_int_equal(book.groups[0], HR_WORKS_TOGETHER_MAX);
+    assert_int_equal(book.groups[1], 4);
+    assert_int_equal(book.groups[2], HR_WORKS_TOGETHER_MAX);
+    assert_int_equal(book.groups[3], 3);
+    for (unsigned i = 0; i < WORKS; i++) {
+        assert_int_equal(book.entries[i].ran, 1);
+        assert_int_equal(book.entries[i].done, 1);
+    }
+    hr_loop_free(book.loop);
+    (void)sem_destroy(&book.go);
+}
+
+static void md5_of(const char *key, size_t len, char ret_hex[33])
+{
+    struct hr_buf bytes;
+    uint8_t digest[HR_MD5_BYTES];
+    lab_fill(&bytes, key, 0, len);
+    assert_int_equal(hr_digest(HR_DIGEST_MD5, bytes.data, len, digest), 0);
+    hr_hex_encode(digest, sizeof(digest), ret_hex);
+    hr_buf_release(&bytes);
+}
+
+static void nothing(struct hr_work *work)
+{
+    (void)work;
+}
+
+/* Of many objects that wait for the writer some are wrong, some have a CRC beside the MD5, some nothing to
+ * prove, some come in two parts, one is empty. */
+static void objects_are_proven_together(void **state)
+{
+    struct lab lab;
+    static struct lab_put puts[PUTS];
+    static struct book book;
+    char key[32], hex[33];
+    (void)state;
+    lab_start(&lab);
+    lab.writers = 1;
+    lab_open(&lab);
+    assert_int_equal(sem_init(&book.go, 0, 0), 0);
+    book.entries[0] = (struct entry){.work = {.run = block, .done = nothing}, .book = &book};
+    hr_writers_push(lab.cache->writers, &book.entries[0].work);
+    for (unsigned i = 0; i < PUTS; i++) {
+        size_t size = i == 7 ? 0 : 500 + 997 * i;
+        struct hr_verify verify = {.md5 = i % 6 != 1};
+        (void)snprintf(key, sizeof(key), "one-%u", i);
+        md5_of(key, size, verify.md5_hex);
+        if (i % 5 == 0) {
+            verify.md5_hex[3] = verify.md5_hex[3] == '0' ? '1' : '0';
+        }
+        if (i % 7 == 2) {
+            struct hr_buf bytes;
+            lab_fill(&bytes, key, 0, size);
+            verify.crc_kind = HR_CRC_CRC32C;
+            verify.crc = hr_crc32c(0, bytes.data, size) + (i % 2);
+            hr_buf_release(&bytes);
+        }
+        assert_int_equal(lab_begin(&lab, &puts[i], key, "e", size), 0);
+        size_t first = i % 8 == 3 ? size / 3 : size;
+        assert_int_equal(first ? lab_part(&puts[i], key, 0, first) : 0, 0);
+        assert_int_equal(first < size ? lab_part(&puts[i], key, first, size - first) : 0, 0);
+        hr_put_finish(puts[i].put, &verify);
+    }
+    assert_int_equal(sem_post(&book.go), 0);
+    for (unsigned i = 0; i < PUTS; i++) {
+        size_t size = i == 7 ? 0 : 500 + 997 * i;
+        bool md5 = i % 6 != 1, wrong = (md5 && i % 5 == 0) || (i % 7 == 2 && i % 2);
+        lab_wait(&puts[i]);
+        (void)snprintf(key, sizeof(key), "one-%u", i);
+        assert_int_equal(puts[i].error, wrong ? -EBADMSG : 0);
+        assert_int_equal(puts[i].written_bytes, size);
+        if (md5) {
+            md5_of(key, size, hex);
+            assert_string_equal(puts[i].md5_hex, hex);
+        }
+        assert_true(wrong ? !lab_find(&lab, key, "e") : lab_file_right(&lab, puts[i].file_id, key, size));
+    }
+    (void)sem_destroy(&book.go);
+    lab_end(&lab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waiting_work_is_taken_together),
+        cmocka_unit_test(objects_are_proven_together),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
