@@ -7,10 +7,12 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "fetch/net/ca_bundle.h"
 
-#define BUFFER_BYTES (64L * 1024)  /* twice as much costs as much a byte, and the pages of every connection  \
+#define BUFFER_BYTES                                                                                         \
+    (64L * 1024)                   /* twice as much costs as much a byte, and the pages of every connection  \
                                     */
 #define IDLE_MAX_S 4L              /* S3 closes idle connections after about 5 s */
 #define LIFETIME_MAX_S 300L        /* new connections spread over the addresses again */
@@ -44,15 +46,27 @@ static CURLcode set_default_bundle(CURL *curl)
 }
 
 /* The daemon starts credential helpers: they must not inherit connections. */
-static curl_socket_t open_socket(void *unused, curlsocktype purpose, struct curl_sockaddr *address)
+static curl_socket_t open_socket(void *owner, curlsocktype purpose, struct curl_sockaddr *address)
 {
-    (void)unused;
+    struct hr_http_thread *thread = owner;
     (void)purpose;
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (fd >= 0) {
+        (void)hr_loop_lend(thread->loop, fd); /* each request of a connection watches it anew */
+    }
+    return fd;
 }
 
-static int set_defaults(CURL *curl, const char *user_agent)
+static int close_socket(void *owner, curl_socket_t fd)
 {
+    struct hr_http_thread *thread = owner;
+    hr_loop_return(thread->loop, fd);
+    return close(fd);
+}
+
+static int set_defaults(CURL *curl, struct hr_http_thread *thread)
+{
+    const char *user_agent = thread->http->user_agent;
     CURLcode bad = CURLE_OK;
 #define SET(option, value) bad |= curl_easy_setopt(curl, option, value)
     SET(CURLOPT_NOSIGNAL, 1L);
@@ -83,20 +97,23 @@ static int set_defaults(CURL *curl, const char *user_agent)
         SET(CURLOPT_USERAGENT, user_agent);
     }
     SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    SET(CURLOPT_OPENSOCKETDATA, thread);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    SET(CURLOPT_CLOSESOCKETDATA, thread);
     SET(CURLOPT_HEADERFUNCTION, hr_http_on_header);
     SET(CURLOPT_WRITEFUNCTION, hr_http_on_body);
     SET(CURLOPT_HTTPGET, 1L);
     return bad == CURLE_OK ? 0 : -ENOMEM; /* the only way these fail */
 }
 
-struct hr_http_easy *hr_http_easy_new(const char *user_agent)
+struct hr_http_easy *hr_http_easy_new(struct hr_http_thread *thread)
 {
     struct hr_http_easy *easy = calloc(1, sizeof(*easy));
     if (!easy) {
         return NULL;
     }
     easy->curl = curl_easy_init();
-    if (!easy->curl || set_defaults(easy->curl, user_agent) < 0) {
+    if (!easy->curl || set_defaults(easy->curl, thread) < 0) {
         hr_http_easy_free(easy);
         return NULL;
     }
@@ -188,7 +205,7 @@ static struct curl_slist *pin_of(struct hr_http_impl *impl)
     return &impl->pin_node;
 }
 
-int hr_http_easy_prepare(struct hr_http_impl *impl, const char *user_agent)
+int hr_http_easy_prepare(struct hr_http_impl *impl)
 {
     struct hr_http_easy *easy = impl->easy;
     struct hr_http_request *request = &impl->request;
@@ -197,7 +214,7 @@ int hr_http_easy_prepare(struct hr_http_impl *impl, const char *user_agent)
         curl_easy_reset(curl); /* the only way back to libcurl's default bundle */
         easy->has_ca_bundle = false;
         easy->method = HR_HTTP_GET;
-        if (set_defaults(curl, user_agent) < 0) {
+        if (set_defaults(curl, impl->thread) < 0) {
             return -ENOMEM;
         }
     }

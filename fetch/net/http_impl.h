@@ -109,10 +109,10 @@ void hr_http_answer_reset(struct hr_http_impl *impl);
 void hr_http_answer_publish(struct hr_http_impl *impl); /* offsets -> request.answer */
 
 /* http_easy.c: libcurl's easy handles. */
-struct hr_http_easy *hr_http_easy_new(const char *user_agent); /* NULL: no memory */
-void hr_http_easy_free(struct hr_http_easy *easy); /* accepts NULL; not while added to a multi handle */
-int hr_http_easy_prepare(struct hr_http_impl *impl, const char *user_agent); /* 0 or -ENOMEM */
-int hr_http_errno(CURLcode code, const struct hr_http_impl *impl);           /* 0 or -errno */
+struct hr_http_easy *hr_http_easy_new(struct hr_http_thread *thread); /* NULL: no memory */
+void hr_http_easy_free(struct hr_http_easy *easy);   /* accepts NULL; not while added to a multi handle */
+int hr_http_easy_prepare(struct hr_http_impl *impl); /* 0 or -ENOMEM */
+int hr_http_errno(CURLcode code, const struct hr_http_impl *impl); /* 0 or -errno */
 
 /* http_multi.c: libcurl's multi handle. Failures inside its callbacks set thread->broken. */
 CURLM *hr_http_multi_new(struct hr_http_thread *thread); /* NULL: no memory */

@@ -96,7 +96,6 @@ static void replace_multi(struct hr_http_thread *thread);
 static void launch(struct hr_http_impl *impl)
 {
     struct hr_http_thread *thread = impl->thread;
-    const char *user_agent = thread->http->user_agent;
     if (!thread->multi) {
         replace_multi(thread);
     }
@@ -105,9 +104,9 @@ static void launch(struct hr_http_impl *impl)
         LL_DELETE(thread->pool, impl->easy);
         thread->pool_count--;
     } else {
-        impl->easy = hr_http_easy_new(user_agent);
+        impl->easy = hr_http_easy_new(thread);
     }
-    if (!thread->multi || !impl->easy || hr_http_easy_prepare(impl, user_agent) < 0) {
+    if (!thread->multi || !impl->easy || hr_http_easy_prepare(impl) < 0) {
         finish(impl, -ENOMEM, "no memory for a transfer");
         return;
     }

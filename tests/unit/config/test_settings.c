@@ -102,7 +102,7 @@ static void defaults(void **state)
     assert_string_equal(hr_settings_text(settings, HR_SETTING_CACHE_DIR), "");
     assert_int_equal(hr_settings_percent(settings, HR_SETTING_CACHE_SIZE), 80);
     assert_int_equal(hr_settings_bytes(settings, HR_SETTING_CACHE_SIZE, 1000), 800);
-    assert_int_equal(hr_settings_count(settings, HR_SETTING_CONNECTIONS), 256);
+    assert_int_equal(hr_settings_count(settings, HR_SETTING_CONNECTIONS), 512);
     assert_int_equal(hr_settings_bytes(settings, HR_SETTING_MEMORY, 0), 288 << 20);
     assert_int_equal(hr_settings_count(settings, HR_SETTING_NET_THREADS), 0);
     assert_int_equal(hr_settings_bytes(settings, HR_SETTING_SMALL_MAX, 0), 8 << 20);
@@ -278,7 +278,7 @@ static void which_file(void **state)
         {ENV(in_home_variable, in_home(1, "XDG_CONFIG_HOME=", "")), 2},
         {ENV(in_home_variable, path_room[1], in_home(2, "HEADRACE_CONFIG=", "/other")), 3},
         {ENV(in_home_variable, "HEADRACE_CONFIG="), 1},
-        {ENV(in_home_variable, "HEADRACE_CONFIG=/dev/null"), 256},
+        {ENV(in_home_variable, "HEADRACE_CONFIG=/dev/null"), 512},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct hr_settings *settings = load((struct hr_settings_sources){.envp = cases[i].envp});

@@ -221,7 +221,7 @@ static void test_settings_of_another_job_are_told(void **state)
     hr_contexts_compare(rig->contexts, same, warning);
     assert_string_equal(warning, "");
     hr_contexts_compare(rig->contexts, other, warning);
-    assert_non_null(strstr(warning, "connections=256 (not 7)"));
+    assert_non_null(strstr(warning, "connections=512 (not 7)"));
 }
 
 int main(void)
