@@ -3,13 +3,20 @@
 #include <linux/futex.h>
 #include <time.h>
 
+#include "interpose/doze.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
 #include "interpose/inner.h"
 
-#define SLICE_MS 100      /* how soon a dead daemon is noticed */
+/* A wait looks for a dead daemon and a replaced index first after this time, then each time when it has
+ * lasted as long again: each look is a moment in which a signal goes unnoticed (doze.h). */
+#define LOOK_UP_MS 100
+#define SLOT_CHECK_MS 100 /* without a free slot: how soon a dead daemon is noticed */
 #define ASK_AGAIN_MS 1000 /* a request may be lost (torn slot, restarted daemon); asking is idempotent */
 #define INTERRUPTIBLE_AFTER_MS 2000 /* DESIGN 4: local opens never return EINTR */
+/* From then on the word is looked at by turns: at most this part of the wait's age too late. */
+#define TURN_PART 64
+#define TURN_MAX_MS 100
 #define SLOT_RETRY_MS 1
 #define OVERWRITTEN_TRIES 100 /* of an answer by 4096 later ones */
 
@@ -19,6 +26,7 @@ struct wait {
     uint64_t start_ms;
     uint64_t asked_ms;
     bool interrupted; /* a signal handler ran since start_ms */
+    struct hr_doze doze;
 };
 
 int hr_demand_claim(struct hr_slots *slots, uint32_t pid, uint32_t tid, uint32_t *ret_slot,
@@ -56,13 +64,14 @@ bool hr_demand_announce(struct hr_slots *slots, uint32_t slot, uint64_t claim)
 /* A slice has passed: is there still somebody who will answer? 0, or what the request ends with. */
 static int still_worth_waiting(struct wait *wait)
 {
-    if (wait->interrupted && hr_now_ms() - wait->start_ms > INTERRUPTIBLE_AFTER_MS) {
+    if (wait->interrupted && hr_now_ms() - wait->start_ms >= INTERRUPTIBLE_AFTER_MS) {
         return -EINTR;
     }
     if (!hr_session_stale(wait->session->control)) {
         return 0;
     }
     struct hr_session now;
+    hr_doze_end(&wait->doze); /* a new daemon may take a while */
     int error = hr_session_revive();
     if (error) {
         return error;
@@ -103,7 +112,7 @@ static int post(struct wait *wait, const struct hr_slot *request, const void *pa
         }
         struct timespec span = {.tv_nsec = SLOT_RETRY_MS * 1000000L};
         wait->interrupted |= HR_SYS2(SYS_nanosleep, &span, 0) == -EINTR;
-        if (hr_now_ms() - checked_ms >= SLICE_MS) {
+        if (hr_now_ms() - checked_ms >= SLOT_CHECK_MS) {
             int error = still_worth_waiting(wait);
             if (error) {
                 return error;
@@ -113,10 +122,20 @@ static int post(struct wait *wait, const struct hr_slot *request, const void *pa
     }
 }
 
-/* Sleeps at most a slice while *word == seen. */
+/* Sleeps while *word == seen, but looks up now and then. */
 static void sleep_on(struct wait *wait, const _Atomic uint32_t *word, uint32_t seen)
 {
-    struct timespec slice = {.tv_nsec = SLICE_MS * 1000000L};
+    uint64_t age_ms = hr_now_ms() - wait->start_ms;
+    if (age_ms >= INTERRUPTIBLE_AFTER_MS) {
+        uint64_t turn_ms = age_ms / TURN_PART;
+        wait->interrupted |= hr_doze(&wait->doze, turn_ms < TURN_MAX_MS ? (unsigned)turn_ms : TURN_MAX_MS);
+        return;
+    }
+    uint64_t left_ms = INTERRUPTIBLE_AFTER_MS - age_ms;
+    uint64_t slice_ms = age_ms < LOOK_UP_MS ? LOOK_UP_MS : age_ms;
+    slice_ms = slice_ms < left_ms ? slice_ms : left_ms;
+    struct timespec slice = {.tv_sec = (time_t)(slice_ms / 1000),
+                             .tv_nsec = (long)(slice_ms % 1000) * 1000000L};
     wait->interrupted |= HR_SYS4(SYS_futex, word, FUTEX_WAIT, seen, &slice) == -EINTR;
 }
 
@@ -136,17 +155,12 @@ static bool is_there(uint32_t word)
     return HR_STATE_KIND(word) == HR_STATE_RESIDENT || HR_STATE_KIND(word) == HR_STATE_FACE;
 }
 
-int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view *view, uint32_t entry,
-                    uint32_t seen)
+static int await_entry(struct wait *wait, const struct hr_slot *request, const struct hr_tree_view *view,
+                       uint32_t seen)
 {
-    const _Atomic uint32_t *word = &view->states->states[entry].word;
-    struct hr_slot request;
-    struct wait wait = {.session = session, .start_ms = hr_now_ms()};
-
-    fill_request(&request, session, HR_OP_FETCH, view->tree);
-    request.gen = view->gen;
-    request.entry = entry;
-    int error = post(&wait, &request, "");
+    const struct hr_session *session = wait->session;
+    const _Atomic uint32_t *word = &view->states->states[request->entry].word;
+    int error = post(wait, request, "");
     while (!error) {
         uint32_t now = atomic_load_explicit(word, memory_order_acquire);
         if (now != seen && is_there(now)) {
@@ -160,7 +174,7 @@ int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view 
         }
         /* Here it is not what we want, whatever it was before: a change is the next thing to wait for. */
         seen = now;
-        sleep_on(&wait, word, seen);
+        sleep_on(wait, word, seen);
         if (atomic_load_explicit(word, memory_order_acquire) != seen) {
             continue;
         }
@@ -172,11 +186,24 @@ int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view 
         if (is_there(seen)) {
             return 0; /* the daemon stands by it: try the file again */
         }
-        error = still_worth_waiting(&wait);
-        if (!error && hr_now_ms() - wait.asked_ms >= ASK_AGAIN_MS) {
-            error = post(&wait, &request, "");
+        error = still_worth_waiting(wait);
+        if (!error && hr_now_ms() - wait->asked_ms >= ASK_AGAIN_MS) {
+            error = post(wait, request, "");
         }
     }
+    return error;
+}
+
+int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view *view, uint32_t entry,
+                    uint32_t seen)
+{
+    struct hr_slot request;
+    struct wait wait = {.session = session, .start_ms = hr_now_ms()};
+    fill_request(&request, session, HR_OP_FETCH, view->tree);
+    request.gen = view->gen;
+    request.entry = entry;
+    int error = await_entry(&wait, &request, view, seen);
+    hr_doze_end(&wait.doze);
     return error;
 }
 
@@ -222,17 +249,16 @@ static int ask(const struct hr_session *session, struct hr_slot *request, const 
 {
     struct hr_answer answer;
     struct wait wait = {.session = session, .start_ms = hr_now_ms()};
-    for (unsigned i = 0; i < OVERWRITTEN_TRIES; i++) {
+    int error = 1;
+    for (unsigned i = 0; error > 0 && i < OVERWRITTEN_TRIES; i++) {
         request->ticket = take_ticket(session->slots);
-        int error = await_answer(&wait, request, payload, &answer);
-        if (error == 0) {
-            *ret = answer;
-        }
-        if (error <= 0) {
-            return error;
-        }
+        error = await_answer(&wait, request, payload, &answer);
     }
-    return -EIO;
+    hr_doze_end(&wait.doze);
+    if (error == 0) {
+        *ret = answer;
+    }
+    return error > 0 ? -EIO : error;
 }
 
 int hr_demand_ask(const struct hr_session *session, enum hr_op op, uint32_t tree, uint64_t map_hash,
