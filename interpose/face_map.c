@@ -284,15 +284,71 @@ static long grow_in_place(const struct mapping *mapping, const struct hr_vma *vm
     return got;
 }
 
+/* Moves mappings with what was written to them, each by itself: older kernels move no more at once. 0 or
+ * -errno; *ret_moved bytes are moved. */
+static long move_pieces(uintptr_t from, uintptr_t to, uint64_t bytes, uint64_t *ret_moved)
+{
+    struct hr_vma vma;
+    uint64_t moved = 0;
+    long result = 0;
+    while (moved < bytes && !failed(result)) {
+        uintptr_t at = from + moved;
+        if (!hr_vma_find(at, &vma)) {
+            result = -EFAULT;
+            break;
+        }
+        uint64_t piece = vma.end - at < bytes - moved ? vma.end - at : bytes - moved;
+        result = HR_SYS5(SYS_mremap, at, piece, piece, MREMAP_MAYMOVE | MREMAP_FIXED, to + moved);
+        moved += failed(result) ? 0 : piece;
+    }
+    *ret_moved = moved;
+    return failed(result) ? result : 0;
+}
+
+/* The rest of the object first, since only that can fail for a reason of the object's. */
+static long move_private(const struct mapping *mapping, const struct hr_vma *vma, uint64_t old_bytes,
+                         uint64_t new_bytes, bool fixed, void *to)
+{
+    uint64_t moved, back;
+    struct job whole = {.face = &mapping->face,
+                        .offset = mapping->offset,
+                        .bytes = new_bytes,
+                        .flags = fixed ? MAP_FIXED : 0,
+                        .first_id = mapping->first_id,
+                        .first_off = mapping->first_off};
+    long got = reserve(&whole, fixed ? (uintptr_t)to : 0);
+    if (failed(got)) {
+        return got;
+    }
+    whole.at = (uintptr_t)got;
+    long result = hr_face_mmap(&mapping->face, (void *)(whole.at + old_bytes), new_bytes - old_bytes,
+                               vma->prot, MAP_PRIVATE | MAP_FIXED, (int64_t)(mapping->offset + old_bytes));
+    if (!failed(result)) {
+        result = move_pieces(mapping->at, whole.at, old_bytes, &moved);
+        if (failed(result)) {
+            (void)move_pieces(whole.at, mapping->at, moved, &back);
+        }
+    }
+    if (failed(result)) {
+        HR_SYS2(SYS_munmap, got, new_bytes);
+        return result;
+    }
+    remember(&whole);
+    return got;
+}
+
 static long grow_elsewhere(const struct mapping *mapping, const struct hr_vma *vma, uint64_t old_bytes,
                            uint64_t new_bytes, int flags, void *to)
 {
     bool fixed = flags & MREMAP_FIXED;
-    if (!(flags & MREMAP_MAYMOVE) || !vma->shared) {
+    if (!(flags & MREMAP_MAYMOVE)) {
         return -ENOMEM;
     }
     if (fixed && (uintptr_t)to < mapping->at + old_bytes && mapping->at < (uintptr_t)to + new_bytes) {
         return -EINVAL;
+    }
+    if (!vma->shared) {
+        return old_bytes > 0 ? move_private(mapping, vma, old_bytes, new_bytes, fixed, to) : -EINVAL;
     }
     long got = hr_face_mmap(&mapping->face, fixed ? to : NULL, new_bytes, vma->prot,
                             MAP_SHARED | (fixed ? MAP_FIXED : 0), (int64_t)mapping->offset);

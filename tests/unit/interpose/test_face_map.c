@@ -292,10 +292,30 @@ static void a_private_mapping_keeps_its_changes(void **state)
     assert_int_equal(map[0], 0);
     assert_true(fake_is_object(map + 1, PAGES(20) - 1, 1));
     void *wall = wall_at(map + PAGES(20));
-    fails_map(mremap(map, PAGES(20), PAGES(40), MREMAP_MAYMOVE), ENOMEM);
+    fails_map(mremap(map, PAGES(20), PAGES(40), 0), ENOMEM);
     assert_int_equal(map[0], 0);
-    munmap(map, PAGES(20));
+    map[PAGES(19)] = 1;
+    map[PAGES(18) + 7] = 2;
+    char *moved = mremap(map, PAGES(20), PAGES(40), MREMAP_MAYMOVE);
+    assert_ptr_not_equal(moved, MAP_FAILED);
+    assert_ptr_not_equal(moved, map);
     unwall(wall);
+    assert_int_equal(moved[0], 0);
+    assert_int_equal(moved[PAGES(19)], 1);
+    assert_int_equal(moved[PAGES(18) + 7], 2);
+    assert_true(fake_is_object(moved + 1, PAGES(18) - 1, 1));
+    assert_true(fake_is_object(moved + PAGES(19) + 1, PAGES(21) - 1, PAGES(19) + 1));
+    struct hr_vma vma;
+    assert_false(hr_vma_find((uintptr_t)map, &vma));
+    /* Once more, to a given place. */
+    char *room = mmap(NULL, PAGES(60), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(room, MAP_FAILED);
+    char *again = mremap(moved, PAGES(40), PAGES(60), MREMAP_MAYMOVE | MREMAP_FIXED, room);
+    assert_ptr_equal(again, room);
+    assert_int_equal(again[PAGES(19)], 1);
+    assert_true(fake_is_object(again + PAGES(19) + 1, PAGES(41) - 1, PAGES(19) + 1));
+    assert_false(hr_vma_find((uintptr_t)moved, &vma));
+    munmap(again, PAGES(60));
     close(fd);
 }
 
