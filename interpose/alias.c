@@ -1,6 +1,5 @@
 #include "interpose/alias.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "config/links.h"
@@ -115,9 +114,10 @@ HR_NOINLINE bool hr_alias_missed_looked(int dirfd, const char *path, bool follow
     return *path && walk_all(dirfd, path, follow, ret) && follows[ret->map];
 }
 
-HR_NOINLINE bool hr_alias_leads_looked(const char *path, struct hr_place *ret)
+HR_NOINLINE bool hr_alias_ahead_looked(int dirfd, const char *path, bool follow, struct hr_place *ret)
 {
     struct stat stat;
-    return HR_SYS4(SYS_newfstatat, AT_FDCWD, path, &stat, 0) == -ENOENT &&
-           hr_alias_missed_looked(AT_FDCWD, path, true, ret);
+    return *path &&
+           HR_SYS4(SYS_newfstatat, dirfd, path, &stat, follow ? 0 : AT_SYMLINK_NOFOLLOW) == -ENOENT &&
+           hr_alias_missed_looked(dirfd, path, follow, ret);
 }

@@ -6,6 +6,7 @@
 #define HR_ALIAS_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 
 #include "interpose/path.h"
@@ -27,12 +28,16 @@ static inline bool hr_alias_missed(int dirfd, const char *path, bool follow, str
            hr_alias_missed_looked(dirfd, path, follow, ret);
 }
 
-/* The same before a call that libc makes inside itself: the kernel finds nothing at `path`. One system call,
- * with symlinks=follow alone. */
-bool hr_alias_leads_looked(const char *path, struct hr_place *ret);
+/* The same before a call that libc makes inside itself, or that would change something: the kernel finds
+ * nothing at (dirfd, path). One system call, with symlinks=follow alone. */
+bool hr_alias_ahead_looked(int dirfd, const char *path, bool follow, struct hr_place *ret);
+static inline bool hr_alias_ahead(int dirfd, const char *path, bool follow, struct hr_place *ret)
+{
+    return __builtin_expect(hr_alias_follows, 0) && path && hr_alias_ahead_looked(dirfd, path, follow, ret);
+}
 static inline bool hr_alias_leads(const char *path, struct hr_place *ret)
 {
-    return __builtin_expect(hr_alias_follows, 0) && hr_alias_leads_looked(path, ret);
+    return hr_alias_ahead(AT_FDCWD, path, true, ret);
 }
 
 #endif

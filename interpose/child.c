@@ -133,9 +133,8 @@ static void say_invisible(const char *path, const char *why)
 
 static bool cwd_is_mapped(char *path, size_t room)
 {
-    unsigned map;
-    uint32_t root;
-    return hr_cwd_matters() && hr_cwd_read(path, room) > 0 && hr_path_under(path, &map, &root);
+    bool inside;
+    return hr_cwd_matters() && hr_cwd_read(path, room, &inside) > 0 && inside;
 }
 
 long hr_child_judge(int dirfd, const char *path, char *const envp[], bool *ret_hooked)

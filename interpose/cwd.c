@@ -26,11 +26,13 @@ static _Atomic(struct cwd_snapshot *) current; /* NULL: not known */
 /* Some vfork child has changed its own working directory: from then on relative paths cost a getpid. */
 static _Atomic bool borrowed_moved;
 
-int hr_cwd_read(char *out, size_t room)
+int hr_cwd_read(char *out, size_t room, bool *ret_inside)
 {
     struct hr_place place;
     long len = HR_SYS2(SYS_getcwd, place.path, sizeof(place.path));
     bool standin;
+    unsigned map;
+    uint32_t root;
     char kernel[HR_PLACE_MAX];
 
     if (len > 0 && place.path[0] == '/') {
@@ -56,21 +58,21 @@ int hr_cwd_read(char *out, size_t room)
         return -ERANGE;
     }
     memcpy(out, path, path_len + 1);
+    *ret_inside = standin || hr_path_under(out, &map, &root);
     return (int)path_len;
 }
 
 void hr_cwd_init(void)
 {
     struct cwd_snapshot *snapshot = &snapshots[atomic_fetch_add(&taken, 1) % CWD_SNAPSHOTS];
-    unsigned map;
-    uint32_t root;
+    bool inside;
 
     atomic_fetch_or(&snapshot->stamp, 1);
-    int len = hr_cwd_read(snapshot->path, sizeof(snapshot->path));
+    int len = hr_cwd_read(snapshot->path, sizeof(snapshot->path), &inside);
     if (len > 0) {
         snapshot->len = (uint32_t)len;
         snapshot->kind =
-            hr_path_under(snapshot->path, &map, &root) ? CWD_INSIDE
+            inside ? CWD_INSIDE
             : hr_path_above(snapshot->path, (size_t)len) || hr_path_above_link(snapshot->path, (size_t)len)
                 ? CWD_ABOVE
                 : CWD_ELSEWHERE;
@@ -90,8 +92,9 @@ void hr_cwd_changed(void)
 
 int hr_cwd_get(char *out, size_t room)
 {
+    bool inside;
     if (HR_UNLIKELY(atomic_load_explicit(&borrowed_moved, memory_order_relaxed)) && hr_pid_is_borrowed()) {
-        return hr_cwd_read(out, room);
+        return hr_cwd_read(out, room, &inside);
     }
     for (unsigned i = 0; i < CWD_SNAPSHOTS; i++) {
         const struct cwd_snapshot *snapshot = atomic_load_explicit(&current, memory_order_acquire);
@@ -112,7 +115,7 @@ int hr_cwd_get(char *out, size_t room)
             return (int)len;
         }
     }
-    return hr_cwd_read(out, room);
+    return hr_cwd_read(out, room, &inside);
 }
 
 bool hr_cwd_matters(void)

@@ -19,10 +19,10 @@ bool hr_cwd_matters(void);
 
 /* Does a relative path possibly lead into a map from here? No system call. */
 bool hr_cwd_leads(const char *path);
-/* Is the working directory inside a map (then the kernel stands in a stand-in directory)? */
+/* Is the working directory inside a map, or a way (then the kernel stands in a stand-in directory)? */
 bool hr_cwd_inside(void);
 /* As hr_cwd_get, but asks the kernel and leaves the remembered one alone: for a vfork child that changed its
- * own. */
-int hr_cwd_read(char *out, size_t room);
+ * own. *ret_inside: as hr_cwd_inside. */
+int hr_cwd_read(char *out, size_t room, bool *ret_inside);
 
 #endif

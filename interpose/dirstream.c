@@ -6,6 +6,7 @@
 #include "interpose/context.h"
 #include "interpose/standin.h"
 #include "interpose/view.h"
+#include "interpose/way.h"
 #include "interpose/inner.h"
 
 #define POOL_STREAMS 256  /* in the object itself: a walker holds one stream a level */
@@ -97,7 +98,7 @@ void hr_walk_begin(struct hr_walk *ret, const struct hr_index *index, uint32_t d
     ret->dir_entry = dir_entry;
     ret->count = index ? hr_index_child_count(index, dir_entry) : 0;
     ret->extra_count = 0;
-    for (unsigned i = 0; i < maps->count && maps->count > 1; i++) {
+    for (unsigned i = 0; i < maps->count; i++) {
         uint32_t len = i == own ? 0 : continues(&maps->map[i], path, path_len);
         if (len > 0) {
             add_extra(ret, maps,
@@ -221,6 +222,13 @@ static void release(struct hr_stream *stream)
 /* False: longer than a key may be, so that nothing can be in there. */
 static bool set_head(struct hr_stream *stream, const struct hr_place *place)
 {
+    if (place->map == HR_WAY) {
+        stream->prefix_len = 0;
+        stream->head_len = place->len;
+        memcpy(stream->head, place->path + 1, place->len - 1);
+        stream->head[place->len - 1] = '/';
+        return true;
+    }
     const struct hr_map *map = &hr_maps.map[place->map];
     size_t rel_len = place->len - place->rel;
     if (map->prefix_len + rel_len + 1 > sizeof(stream->head)) {
@@ -257,6 +265,13 @@ static uint64_t parent_ino(const struct hr_stream *stream)
 static void place_of(const struct hr_stream *stream, const char *name, uint32_t name_len,
                      struct hr_place *ret)
 {
+    if (stream->map == HR_WAY) {
+        ret->path[0] = '/';
+        memcpy(ret->path + 1, stream->head, stream->head_len - 1);
+        ret->path[stream->head_len] = '\0';
+        hr_way_fill(ret, stream->head_len);
+        return;
+    }
     const struct hr_map *map = &hr_maps.map[stream->map];
     uint32_t rel_len = stream->head_len - stream->prefix_len;
     memcpy(ret->path, map->path, map->path_len);
@@ -274,11 +289,15 @@ static void place_of(const struct hr_stream *stream, const char *name, uint32_t 
     ret->rel = ret->len > map->path_len ? map->path_len + 1u : map->path_len;
 }
 
-/* A name that leads to another map has the inode number that stat gives it there. */
+/* A name that leads to another map has the inode number that stat gives it there. In a way a map's root has
+ * one of its own, as at any mount point: asking for the root's would start a daemon for an `ls`. */
 static uint64_t extra_ino(const struct hr_stream *stream, const struct hr_walk_name *name)
 {
     struct hr_place place;
     struct hr_object object;
+    if (stream->map == HR_WAY) {
+        return hr_object_ino_tail(stream->head_hash, name->name, name->len);
+    }
     place_of(stream, name->name, name->len, &place);
     if (hr_path_find(AT_FDCWD, place.path, &place) && hr_view_find(&place, &object) == 0) {
         return object.ino;
@@ -294,15 +313,17 @@ static int fill(struct hr_stream *stream, const struct hr_place *place)
     if (!set_head(stream, place)) {
         return -ENOENT;
     }
-    int error = hr_view_dir(place, &stream->dir);
-    bool only_way = (error == -ENOENT || error == -ENOTDIR) && hr_maps.count > 1 &&
-                    hr_path_above(place->path, place->len);
+    bool way = place->map == HR_WAY;
+    stream->dir.own = NULL;
+    int error = way ? -ENOENT : hr_view_dir(place, &stream->dir);
+    bool only_way = way || ((error == -ENOENT || error == -ENOTDIR) && hr_maps.count > 1 &&
+                            hr_path_above(place->path, place->len));
     if (error < 0 && !only_way) {
         return error;
     }
     stream->map = place->map;
     stream->position = 0;
-    stream->salt = stream->dir.salt;
+    stream->salt = way ? HR_WAY_SALT : stream->dir.salt;
     stream->self_ino = dir_ino(stream, stream->head_len);
     stream->head_hash = hr_object_ino_head(stream->salt, stream->head, stream->head_len);
     stream->parent_ino = parent_ino(stream);

@@ -12,8 +12,12 @@
 
 #define HR_PLACE_MAX 4096 /* PATH_MAX */
 
+#define HR_WAY                                                                                               \
+    HR_MAPS_MAX /* no map's: a directory that is there only because a map lies below it (way.h)              \
+                 */
+
 struct hr_place {
-    unsigned map;            /* number of the map in hr_maps */
+    unsigned map;            /* number of the map in hr_maps, or HR_WAY */
     uint32_t len;            /* of path */
     uint32_t rel;            /* offset in path of what follows the map's root ("" for the root itself) */
     bool must_be_dir;        /* the caller's path ended in '/' or '/.' */
@@ -53,8 +57,8 @@ bool hr_path_find_as(int dirfd, const char *path, bool follow, struct hr_place *
  * working directory inside a map, "/data/../etc"): then an absolute path in scratch->path, right with any
  * dirfd. */
 const char *hr_path_outside(int dirfd, const char *path, struct hr_place *scratch);
-/* An empty path with AT_EMPTY_PATH: is the descriptor itself a stand-in directory (AT_FDCWD: is the
- * working directory inside a map)? */
+/* An empty path with AT_EMPTY_PATH: is the descriptor itself a stand-in directory, of a map's or of a way
+ * (AT_FDCWD: does the working directory have one)? */
 bool hr_path_of_fd(int fd, struct hr_place *ret);
 
 /* Does (dirfd, path) name a directory on the way to a map's root? Then relative paths from a descriptor of it

@@ -7,6 +7,7 @@
 #include "interpose/cwd.h"
 #include "interpose/face.h"
 #include "interpose/standin.h"
+#include "interpose/way.h"
 #include "interpose/inner.h"
 
 bool hr_path_maybe_looked(int dirfd, const char *path)
@@ -160,8 +161,12 @@ bool hr_path_of_fd(int fd, struct hr_place *ret)
         return false;
     }
     int len = base_of(fd, ret->path, sizeof(ret->path), &inside);
-    if (len < 0 || !inside || !hr_path_under(ret->path, &ret->map, &root)) {
+    if (len < 0 || !inside) {
         return false;
+    }
+    if (!hr_path_under(ret->path, &ret->map, &root)) {
+        hr_way_fill(ret, (size_t)len);
+        return true;
     }
     ret->len = (uint32_t)len;
     ret->rel = root + (ret->path[root] == '/');

@@ -6,6 +6,7 @@
 #include "interpose/path.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
+#include "interpose/way.h"
 #include "interpose/inner.h"
 
 #define STREAMS 256 /* open at once; a walker holds one a level, and few levels lie above a map */
@@ -18,12 +19,10 @@ struct name {
 
 struct shown {
     _Atomic uint32_t used;
-    DIR *real;      /* NULL: the directory itself is not there */
-    unsigned dots;  /* of "." and "..", how many are ours to give: 2 without a real directory */
+    DIR *real;
     unsigned count; /* names that are not there really */
-    unsigned next;  /* of dots + count */
+    unsigned next;  /* of count */
     bool real_ended;
-    uint64_t self_ino;
     struct name names[HR_MAPS_MAX];
     struct dirent64 entry;
 };
@@ -91,21 +90,10 @@ static void collect(struct shown *shown, const char *path, size_t len)
             continue;
         }
         struct name name = component_of(i, len);
-        if (!is_listed(shown, &name) && (!shown->real || !is_there(shown->real, &name))) {
+        if (!is_listed(shown, &name) && !is_there(shown->real, &name)) {
             shown->names[shown->count++] = name;
         }
     }
-}
-
-/* Not what stat says of a map's root, as at any mount point; asking for that would start a daemon for an `ls
- * /`. */
-static uint64_t path_ino(const char *path, size_t len)
-{
-    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ (unsigned char)path[i]) * 0x100000001b3ull;
-    }
-    return hr_mix64(hash) >> 1 | 1;
 }
 
 static struct shown *claim(void)
@@ -130,17 +118,13 @@ DIR *hr_shown_open(DIR *real, const char *path, size_t len)
     int saved = errno;
     struct shown *shown = claim();
     if (!shown) {
-        if (real) {
-            HR_REAL(closedir)(real);
-        }
+        HR_REAL(closedir)(real);
         errno = EMFILE;
         return NULL;
     }
     shown->real = real;
     shown->next = 0;
-    shown->real_ended = !real;
-    shown->dots = real ? 0 : 2;
-    shown->self_ino = path_ino(path, len);
+    shown->real_ended = false;
     collect(shown, path, len);
     errno = saved;
     if (shown->count == 0) {
@@ -177,17 +161,14 @@ struct dirent64 *hr_shown_next(DIR *dir)
         errno = saved;
         shown->real_ended = true;
     }
-    if (shown->next == shown->dots + shown->count) {
+    if (shown->next == shown->count) {
         return NULL;
     }
-    unsigned at = shown->next++;
-    if (at < shown->dots) {
-        /* ".." has its own number only in a real listing. */
-        return give(dir, "..", at + 1, shown->self_ino);
-    }
-    const struct name *name = &shown->names[at - shown->dots];
+    /* Of a map's root not what stat says, as at any mount point: asking for that would start a daemon for an
+     * `ls /`. */
+    const struct name *name = &shown->names[shown->next++];
     return give(dir, text_of(name), name->len,
-                path_ino(hr_maps.map[name->map].path, (size_t)name->at + name->len));
+                hr_way_ino(hr_maps.map[name->map].path, (size_t)name->at + name->len));
 }
 
 /* Ours are negative: no file system's are. */
@@ -200,12 +181,11 @@ long hr_shown_tell(DIR *dir)
 void hr_shown_seek(DIR *dir, long position)
 {
     struct shown *shown = (struct shown *)dir;
-    unsigned total = shown->dots + shown->count;
-    shown->real_ended = position < 0 || !shown->real;
+    shown->real_ended = position < 0;
     shown->next = 0;
     if (position < 0) {
-        shown->next = position >= -1 - (long)total ? (unsigned)(-1 - position) : total;
-    } else if (shown->real) {
+        shown->next = position >= -1 - (long)shown->count ? (unsigned)(-1 - position) : shown->count;
+    } else {
         HR_REAL(seekdir)(shown->real, position);
     }
 }
@@ -213,20 +193,14 @@ void hr_shown_seek(DIR *dir, long position)
 void hr_shown_rewind(DIR *dir)
 {
     struct shown *shown = (struct shown *)dir;
-    shown->real_ended = !shown->real;
+    shown->real_ended = false;
     shown->next = 0;
-    if (shown->real) {
-        HR_REAL(rewinddir)(shown->real);
-    }
+    HR_REAL(rewinddir)(shown->real);
 }
 
 int hr_shown_fd(DIR *dir)
 {
-    const struct shown *shown = (const struct shown *)dir;
-    if (!shown->real) {
-        return (int)hr_edge(-ENOTSUP);
-    }
-    int fd = HR_REAL(dirfd)(shown->real);
+    int fd = HR_REAL(dirfd)(((const struct shown *)dir)->real);
     hr_standin_mark_above(fd);
     return fd;
 }
@@ -236,36 +210,6 @@ int hr_shown_close(DIR *dir)
     struct shown *shown = (struct shown *)dir;
     DIR *real = shown->real;
     release(shown);
-    if (!real) {
-        return 0;
-    }
     hr_standin_unmark(HR_REAL(dirfd)(real));
     return HR_REAL(closedir)(real);
-}
-
-HR_NOINLINE bool hr_shown_absent(int dirfd, const char *path, struct stat *ret)
-{
-    struct hr_place place;
-    struct stat at;
-    if (!hr_path_is_way(dirfd, path, &place)) {
-        return false;
-    }
-    size_t len = strlen(place.path);
-    uint64_t ino = path_ino(place.path, len);
-    if (HR_SYS4(SYS_newfstatat, AT_FDCWD, place.path, &at, AT_SYMLINK_NOFOLLOW) != -ENOENT) {
-        return false;
-    }
-    /* It looks like a directory made in the nearest one that is there. */
-    do {
-        while (len > 1 && place.path[len - 1] != '/') {
-            len--;
-        }
-        len -= len > 1;
-        place.path[len] = '\0';
-    } while (HR_SYS4(SYS_newfstatat, AT_FDCWD, place.path, &at, 0) < 0 && len > 1);
-    at.st_ino = ino;
-    at.st_mode = S_IFDIR | 0555;
-    at.st_nlink = 1;
-    *ret = at;
-    return true;
 }

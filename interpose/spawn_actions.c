@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "interpose/alias.h"
 #include "interpose/cwd.h"
 #include "interpose/face.h"
 #include "interpose/path.h"
@@ -12,6 +13,7 @@
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
 #include "interpose/view.h"
+#include "interpose/way.h"
 #include "interpose/inner.h"
 
 /* Flags that mean something when a cache file is opened anew. */
@@ -105,7 +107,9 @@ static enum whose find(const struct stand *stand, const char *path, struct hr_pl
 {
     uint32_t root;
     if (path[0] == '/' || !stand->moved) {
-        if (hr_path_find_as(AT_FDCWD, path, true, ret)) {
+        if (hr_path_find_as(AT_FDCWD, path, true, ret) || hr_alias_ahead(AT_FDCWD, path, true, ret) ||
+            ((hr_path_above_maybe(path) || hr_path_maybe(AT_FDCWD, path)) &&
+             hr_way_missed_looked(AT_FDCWD, path, ret))) {
             return OURS;
         }
         return hr_path_outside(AT_FDCWD, path, ret) == path ? KERNELS : OUTSIDE;
@@ -115,6 +119,9 @@ static enum whose find(const struct stand *stand, const char *path, struct hr_pl
                                       : -ENOENT;
     if (len < 0) {
         return KERNELS;
+    }
+    if (hr_way_at(ret)) {
+        return OURS;
     }
     if (!hr_path_under(ret->path, &ret->map, &root)) {
         return stand->mapped ? OUTSIDE : KERNELS;
@@ -324,7 +331,8 @@ static bool worth_a_look(const struct action *list, int count)
     for (int i = 0; i < count; i++) {
         int tag = list[i].tag;
         if (tag == TAG_CHDIR || tag == TAG_FCHDIR || (tag == TAG_DUP2 && hr_face_maybe(list[i].of.dup2.fd)) ||
-            (tag == TAG_OPEN && hr_path_maybe(AT_FDCWD, list[i].of.open.path))) {
+            (tag == TAG_OPEN && (hr_alias_follows || hr_path_maybe(AT_FDCWD, list[i].of.open.path) ||
+                                 hr_path_above_maybe(list[i].of.open.path)))) {
             return true;
         }
     }

@@ -10,6 +10,7 @@
 #include "interpose/getdents.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
+#include "interpose/way.h"
 #include "interpose/inner.h"
 
 #define INHERITED_MAX 256 /* DESIGN: descriptors looked at by the constructor */
@@ -206,6 +207,9 @@ bool hr_standin_place(const char *real_path, struct hr_place *ret)
         }
         const char *rest = digits + MAP_HASH_DIGITS;
         int map = *rest == '/' || *rest == '\0' ? map_of_hash(hash) : -1;
+        if (map < 0 && *rest == '\0' && hr_way_of_hash(hash, ret)) {
+            return true;
+        }
         if (map < 0) {
             continue;
         }

@@ -8,10 +8,10 @@
 #include "interpose/live.h"
 #include "interpose/standin.h"
 #include "interpose/view_parts.h"
+#include "interpose/way.h"
 #include "interpose/inner.h"
 
 #define NS 1000000000ll
-#define DIR_SIZE_BYTES 4096
 #define BLOCK_BYTES 512
 #define IO_BYTES_MAX (256 << 10) /* DESIGN 4, identity: st_blksize */
 #define IO_BYTES_MIN 4096
@@ -32,10 +32,11 @@ static uint32_t rel_len_of(const struct hr_place *place)
 
 int hr_view_tree(const struct hr_session *session, const struct hr_place *place, uint32_t *ret_tree)
 {
-    if (place->map >= session->maps->map_count || session->maps->tree[place->map] >= HR_TREES_MAX) {
+    unsigned map = place->map == HR_WAY ? hr_way_map(place) : place->map;
+    if (map >= session->maps->map_count || session->maps->tree[map] >= HR_TREES_MAX) {
         return -EIO;
     }
-    *ret_tree = session->maps->tree[place->map];
+    *ret_tree = session->maps->tree[map];
     return 0;
 }
 
@@ -50,7 +51,7 @@ static void fill(struct hr_object *ret, const struct hr_place *place, const stru
 {
     *ret = (struct hr_object){.kind = kind,
                               .map = place->map,
-                              .size = kind == HR_KIND_DIR ? DIR_SIZE_BYTES : size,
+                              .size = kind == HR_KIND_DIR ? HR_DIR_SIZE_BYTES : size,
                               .mtime_ns = kind == HR_KIND_DIR && tree->dirs_ns ? tree->dirs_ns : mtime_ns,
                               .dev = tree->dev};
 }
@@ -147,6 +148,10 @@ int hr_view_find(const struct hr_place *place, struct hr_object *ret)
 {
     struct hr_session session;
     uint64_t file_id;
+    if (HR_UNLIKELY(place->map == HR_WAY)) {
+        hr_way_object(place, ret);
+        return 0;
+    }
     for (unsigned i = 0; i < HR_VIEW_TRIES; i++) {
         int error = hr_session_get(&session);
         if (!error) {

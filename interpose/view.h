@@ -14,6 +14,8 @@
 
 struct statx;
 
+#define HR_DIR_SIZE_BYTES 4096 /* what stat says of any directory */
+
 /* What a place holds. */
 struct hr_object {
     uint32_t kind; /* HR_KIND_FILE or HR_KIND_DIR */
@@ -37,7 +39,8 @@ struct hr_tree_view {
     struct hr_uses *uses;
 };
 
-/* 0, -ENOENT, -ENOTDIR, -EACCES, -EIO... Asks the daemon when no index is there yet (and waits). */
+/* 0, -ENOENT, -ENOTDIR, -EACCES, -EIO... A way (way.h) is always there. Asks the daemon when no index is
+ * there yet (and waits). */
 int hr_view_find(const struct hr_place *place, struct hr_object *ret);
 
 /* The names of one directory: out of the tree's index, or as the daemon read it. */

@@ -9,6 +9,7 @@
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
 #include "interpose/view_parts.h"
+#include "interpose/way.h"
 #include "interpose/inner.h"
 
 /* Flags of the caller that make sense on a cache file. O_DIRECT itself would fail on tmpfs, and the pages are
@@ -106,6 +107,11 @@ static int open_object(const struct hr_session *session, const struct hr_object 
 /* ---- directories
  * ------------------------------------------------------------------------------------------------ */
 
+static uint64_t standin_hash(const struct hr_place *place)
+{
+    return place->map == HR_WAY ? hr_way_hash(place) : hr_standin_hash(place->map);
+}
+
 static int standin_path(const struct hr_session *session, const struct hr_place *place, char *ret_path,
                         size_t room)
 {
@@ -113,7 +119,7 @@ static int standin_path(const struct hr_session *session, const struct hr_place 
     hr_out_init(&out, ret_path, room);
     hr_out_text(&out, hr_session_dir(session));
     hr_out_text(&out, "/dirs/");
-    hr_out_hex(&out, hr_standin_hash(place->map), 16);
+    hr_out_hex(&out, standin_hash(place), 16);
     if (place->rel < place->len) {
         hr_out_text(&out, "/");
         hr_out_text(&out, place->path + place->rel);
@@ -140,8 +146,8 @@ static int open_standin(const struct hr_session *session, const struct hr_place 
         if (fd != -ENOENT) {
             return (int)fd;
         }
-        error = hr_demand_ask(session, HR_OP_STANDIN, tree, hr_standin_hash(place->map),
-                              place->path + place->rel, place->len - place->rel, &answer);
+        error = hr_demand_ask(session, HR_OP_STANDIN, tree, standin_hash(place), place->path + place->rel,
+                              place->len - place->rel, &answer);
         if (!error) {
             error = answer.error;
         }
@@ -149,18 +155,28 @@ static int open_standin(const struct hr_session *session, const struct hr_place 
     return error < 0 ? error : -EIO;
 }
 
+/* Is it a directory? 0, -ENOTDIR, or as hr_view_locate. */
+static int locate_dir(const struct hr_session *session, const struct hr_place *place)
+{
+    struct hr_object object;
+    uint64_t file_id;
+    if (place->map == HR_WAY) {
+        return 0;
+    }
+    int error = hr_view_locate(session, place, HR_OP_LOOK, &object, &file_id);
+    return error ? error : object.kind == HR_KIND_DIR ? 0 : -ENOTDIR;
+}
+
 int hr_view_standin(const struct hr_place *place, int extra_flags)
 {
     struct hr_session session;
-    struct hr_object object;
-    uint64_t file_id;
     for (unsigned i = 0; i < HR_VIEW_TRIES; i++) {
         int result = hr_session_get(&session);
         if (!result) {
-            result = hr_view_locate(&session, place, HR_OP_LOOK, &object, &file_id);
+            result = locate_dir(&session, place);
         }
         if (!result) {
-            result = object.kind == HR_KIND_DIR ? open_standin(&session, place, extra_flags) : -ENOTDIR;
+            result = open_standin(&session, place, extra_flags);
         }
         if (result != -EAGAIN) {
             return result;
@@ -277,6 +293,11 @@ int hr_view_open(const struct hr_place *place, int flags, unsigned mode)
 {
     char path[PATH_MAX];
     (void)mode; /* nothing is created */
+    if (HR_UNLIKELY(place->map == HR_WAY)) {
+        const struct hr_object way = {.kind = HR_KIND_DIR};
+        int error = judge(&way, flags);
+        return error ? error : hr_view_standin(place, flags & O_CLOEXEC);
+    }
     return open_at(place, flags, path, sizeof(path));
 }
 

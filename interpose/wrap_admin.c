@@ -17,13 +17,13 @@ static int refuse(const struct hr_place *place, int answer)
 int chroot(const char *path)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? refuse(&place, -EPERM) : HR_REAL(chroot)(path);
+    return hr_door_target(AT_FDCWD, &path, &place) ? refuse(&place, -EPERM) : HR_REAL(chroot)(path);
 }
 
 int acct(const char *path)
 {
     struct hr_place place;
-    return path && hr_door(AT_FDCWD, &path, &place) ? refuse(&place, -EROFS) : HR_REAL(acct)(path);
+    return path && hr_door_target(AT_FDCWD, &path, &place) ? refuse(&place, -EROFS) : HR_REAL(acct)(path);
 }
 
 /* EINVAL: no swap area, no mount point. */

@@ -4,7 +4,6 @@
 
 #include <limits.h>
 
-#include "interpose/alias.h"
 #include "interpose/cwd.h"
 #include "interpose/door.h"
 #include "interpose/standin.h"
@@ -30,8 +29,9 @@ static int enter(const struct hr_place *place)
 int chdir(const char *path)
 {
     struct hr_place place;
+    const char *given = path;
     int result = hr_door_target(AT_FDCWD, &path, &place) ? (int)hr_edge(enter(&place)) : HR_REAL(chdir)(path);
-    if (HR_UNLIKELY(result < 0) && hr_alias_missed(AT_FDCWD, path, true, &place)) {
+    if (HR_UNLIKELY(result < 0) && hr_way_missed(AT_FDCWD, given, &place)) {
         result = (int)hr_edge(enter(&place));
     }
     if (HR_UNLIKELY(hr_active) && result == 0) {
@@ -76,10 +76,9 @@ int setns(int fd, int type)
  * path in `out` (PATH_MAX bytes), 0: the working directory is nothing of ours. */
 static size_t mapped_cwd(char *out)
 {
-    unsigned map;
-    uint32_t root;
-    int len = hr_cwd_read(out, PATH_MAX);
-    return len > 0 && hr_path_under(out, &map, &root) ? (size_t)len : 0;
+    bool inside;
+    int len = hr_cwd_read(out, PATH_MAX, &inside);
+    return len > 0 && inside ? (size_t)len : 0;
 }
 
 static char *give(const char *path, size_t len, char *buffer, size_t size)

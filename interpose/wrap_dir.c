@@ -2,7 +2,6 @@
  * libc's with names added (shown.h); every other DIR is libc's. */
 #define HR_HEAP_BY_CONTRACT /* scandir's results are freed by the caller */
 
-#include "interpose/alias.h"
 #include "interpose/dirstream.h"
 #include "interpose/door.h"
 #include "interpose/face_read.h"
@@ -47,12 +46,10 @@ static HR_NOINLINE DIR *opendir_slow(const char *path)
     size_t len = hr_path_is_way(AT_FDCWD, path, &place) ? strlen(place.path) : 0;
     memcpy(way, place.path, len);
     DIR *real = HR_REAL(opendir)(hr_path_outside(AT_FDCWD, path, &place));
-    struct stat st;
-    bool absent = !real && len > 0 && errno == ENOENT && hr_shown_absent(AT_FDCWD, path, &st);
-    if (!real && !absent && hr_alias_missed(AT_FDCWD, path, true, &place)) {
+    if (!real && hr_door_missed(AT_FDCWD, path, true, &place)) {
         return open_stream(&place, -1);
     }
-    return (real || absent) && len > 0 ? hr_shown_open(real, way, len) : real;
+    return real && len > 0 ? hr_shown_open(real, way, len) : real;
 }
 
 DIR *opendir(const char *path)
@@ -327,7 +324,7 @@ static HR_NOINLINE int scan_slow(int at, const char *path, struct dirent64 ***re
 {
     struct hr_place place;
     DIR *dir;
-    if (hr_path_find_as(at, path, true, &place)) {
+    if (hr_path_find_as(at, path, true, &place) || hr_alias_ahead(at, path, true, &place)) {
         dir = open_stream(&place, -1);
     } else if (hr_path_is_way(at, path, &place)) {
         dir = opendir_slow(place.path);
@@ -341,7 +338,7 @@ static HR_NOINLINE int scan_slow(int at, const char *path, struct dirent64 ***re
 static int scan_ours(int at, const char **path, struct hr_place *scratch, struct dirent64 ***ret,
                      filter_fn filter, compare_fn compare)
 {
-    if (!worth_a_look(at, *path)) {
+    if (!worth_a_look(at, *path) && !HR_UNLIKELY(hr_alias_follows)) {
         return NOT_OURS;
     }
     int result = scan_slow(at, *path, ret, filter, compare);

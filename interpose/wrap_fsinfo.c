@@ -1,7 +1,6 @@
 /* statfs and statvfs: a map is a read-only file system of its own, full, with as many files as its index has.
  */
 
-#include "interpose/alias.h"
 #include "interpose/context.h"
 #include "interpose/door.h"
 #include "interpose/identity.h"
@@ -81,7 +80,7 @@ static bool volume_of_fd(int fd, struct volume *ret, int *ret_error)
     if (HR_LIKELY(!hr_active)) {
         return false;
     }
-    if (hr_standin_maybe(fd) && hr_path_of_fd(fd, &place)) {
+    if (hr_standin_maybe(fd) && hr_path_of_fd(fd, &place) && place.map != HR_WAY) {
         *ret_error = volume_at(&place, ret);
         return true;
     }
@@ -113,17 +112,27 @@ static int answer_statvfs(const struct hr_place *place, struct statvfs64 *ret)
     return (int)hr_edge(error);
 }
 
-/* After the kernel said ENOENT: a symlink may lead into a map (symlinks=follow). */
+/* After the kernel said ENOENT: a way is on the file system of the nearest directory. */
 static HR_NOINLINE int missed_statfs(const char *path, struct statfs64 *ret, int result)
 {
     struct hr_place place;
-    return result < 0 && hr_alias_missed(AT_FDCWD, path, true, &place) ? answer_statfs(&place, ret) : result;
+    struct stat up;
+    if (result == 0 || !hr_way_missed(AT_FDCWD, path, &place)) {
+        return result;
+    }
+    hr_way_nearest(&place, &up);
+    return HR_REAL(statfs64)(place.path, ret);
 }
 
 static HR_NOINLINE int missed_statvfs(const char *path, struct statvfs64 *ret, int result)
 {
     struct hr_place place;
-    return result < 0 && hr_alias_missed(AT_FDCWD, path, true, &place) ? answer_statvfs(&place, ret) : result;
+    struct stat up;
+    if (result == 0 || !hr_way_missed(AT_FDCWD, path, &place)) {
+        return result;
+    }
+    hr_way_nearest(&place, &up);
+    return HR_REAL(statvfs64)(place.path, ret);
 }
 
 int statfs(const char *path, struct statfs *ret)

@@ -428,7 +428,7 @@ static HR_NOINLINE bool any_is_ours(char *const *paths)
     struct hr_place place;
     for (; *paths; paths++) {
         if (**paths && (hr_path_find_as(AT_FDCWD, *paths, true, &place) ||
-                        hr_path_is_way(AT_FDCWD, *paths, &place) || hr_alias_leads(*paths, &place))) {
+                        hr_path_is_way(AT_FDCWD, *paths, &place) || hr_alias_follows)) {
             return true;
         }
     }

@@ -34,6 +34,9 @@ static HR_NOINLINE bool pattern_leads(const char *pattern, int flags)
     struct hr_place place;
     char fixed[HR_PLACE_MAX];
     size_t len = plain_bytes(pattern, flags);
+    if (hr_alias_follows) {
+        return true; /* what a wildcard stands for may be such a symlink */
+    }
     /* What comes back up behind a wildcard may arrive anywhere. */
     if (starts_anywhere(pattern, flags) || strstr(pattern + len, "..")) {
         return true;

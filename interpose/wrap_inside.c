@@ -22,7 +22,7 @@ key_t ftok(const char *path, int id)
     struct hr_place place;
     struct hr_object object;
     struct stat stat;
-    if (!hr_door(AT_FDCWD, &path, &place)) {
+    if (!hr_door_target(AT_FDCWD, &path, &place)) {
         return HR_REAL(ftok)(path, id);
     }
     int error = hr_view_find(&place, &object);
@@ -54,7 +54,7 @@ long pathconf(const char *path, int name)
 {
     struct hr_place place;
     struct hr_object object;
-    if (!hr_door(AT_FDCWD, &path, &place)) {
+    if (!hr_door_target(AT_FDCWD, &path, &place)) {
         return HR_REAL(pathconf)(path, name);
     }
     int error = hr_view_find(&place, &object);
@@ -98,7 +98,7 @@ static void *open_mounts(const char *path, const void *mode)
 FILE *setmntent(const char *path, const char *mode)
 {
     struct hr_place place;
-    if (!hr_door(AT_FDCWD, &path, &place)) {
+    if (!hr_door_target(AT_FDCWD, &path, &place)) {
         return HR_REAL(setmntent)(path, mode);
     }
     if (mode[0] != 'r' || strchr(mode, '+')) {
@@ -111,7 +111,8 @@ FILE *setmntent(const char *path, const char *mode)
 FILE *__setmntent(const char *path, const char *mode)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? setmntent(place.path, mode) : HR_REAL(__setmntent)(path, mode);
+    return hr_door_target(AT_FDCWD, &path, &place) ? setmntent(place.path, mode)
+                                                   : HR_REAL(__setmntent)(path, mode);
 }
 
 /* fopen's other name, in programs of long ago. */
@@ -132,7 +133,7 @@ static void *open_catalogue(const char *path, const void *flag)
 nl_catd catopen(const char *name, int flag)
 {
     struct hr_place place;
-    if (!name || !strchr(name, '/') || !hr_door(AT_FDCWD, &name, &place)) {
+    if (!name || !strchr(name, '/') || !hr_door_target(AT_FDCWD, &name, &place)) {
         return HR_REAL(catopen)(name, flag);
     }
     void *opened = open_whole(&place, open_catalogue, &flag);

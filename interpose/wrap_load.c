@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 
+#include "interpose/alias.h"
 #include "interpose/path.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
@@ -159,10 +160,12 @@ static void resolve_once(void)
 bool hr_load_is_ours(const char *path)
 {
     struct hr_place place;
-    if (!path || !strchr(path, '/') || !hr_path_maybe(AT_FDCWD, path)) {
+    if (!path || !strchr(path, '/')) {
         return false;
     }
-    return hr_path_find_as(AT_FDCWD, path, true, &place) || hr_path_outside(AT_FDCWD, path, &place) != path;
+    return (hr_path_maybe(AT_FDCWD, path) && (hr_path_find_as(AT_FDCWD, path, true, &place) ||
+                                              hr_path_outside(AT_FDCWD, path, &place) != path)) ||
+           hr_alias_leads(path, &place);
 }
 
 struct target {
@@ -195,7 +198,7 @@ static void *load_mapped(const struct target *target, const char *path)
     struct hr_place place;
     char file[HR_PLACE_MAX];
     resolve_once();
-    if (!hr_path_find_as(AT_FDCWD, path, true, &place)) {
+    if (!hr_path_find_as(AT_FDCWD, path, true, &place) && !hr_alias_leads(path, &place)) {
         return load(target, hr_path_outside(AT_FDCWD, path, &place));
     }
     for (int tries = 0; tries < EVICTED_TRIES; tries++) {

@@ -1,5 +1,7 @@
 /* What would change a map: refused as a read-only file system refuses it. What is missing is told first
  * (ENOENT, ENOTDIR, EEXIST), then EROFS. Every function answers at once; nothing is ever changed. */
+#include <fcntl.h>
+
 #include "interpose/context.h"
 #include "interpose/door.h"
 #include "interpose/view.h"
@@ -99,6 +101,7 @@ static int refuse_truncate(const struct hr_place *place, int64_t length)
 }
 
 #define REFUSE(answer) (int)hr_edge(answer)
+#define FOLLOWS(flags) (!((flags)&AT_SYMLINK_NOFOLLOW))
 
 /* ---- remove
  * ------------------------------------------------------------------------------------------------------ */
@@ -276,21 +279,22 @@ int linkat(int from_dirfd, const char *from, int to_dirfd, const char *to, int f
 int truncate(const char *path, off_t length)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(refuse_truncate(&place, length))
-                                            : HR_REAL(truncate)(path, length);
+    return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(refuse_truncate(&place, length))
+                                                   : HR_REAL(truncate)(path, length);
 }
 
 int truncate64(const char *path, off64_t length)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(refuse_truncate(&place, length))
-                                            : HR_REAL(truncate64)(path, length);
+    return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(refuse_truncate(&place, length))
+                                                   : HR_REAL(truncate64)(path, length);
 }
 
 int chmod(const char *path, mode_t mode)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(refuse_existing(&place)) : HR_REAL(chmod)(path, mode);
+    return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(refuse_existing(&place))
+                                                   : HR_REAL(chmod)(path, mode);
 }
 
 int lchmod(const char *path, mode_t mode)
@@ -305,15 +309,15 @@ int fchmodat(int dirfd, const char *path, mode_t mode, int flags)
     if (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) {
         return REFUSE(-EROFS);
     }
-    return hr_door(dirfd, &path, &place) ? REFUSE(refuse_existing(&place))
-                                         : HR_REAL(fchmodat)(dirfd, path, mode, flags);
+    return hr_door_as(dirfd, &path, FOLLOWS(flags), &place) ? REFUSE(refuse_existing(&place))
+                                                            : HR_REAL(fchmodat)(dirfd, path, mode, flags);
 }
 
 int chown(const char *path, uid_t owner, gid_t group)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(refuse_existing(&place))
-                                            : HR_REAL(chown)(path, owner, group);
+    return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(refuse_existing(&place))
+                                                   : HR_REAL(chown)(path, owner, group);
 }
 
 int lchown(const char *path, uid_t owner, gid_t group)
@@ -329,20 +333,23 @@ int fchownat(int dirfd, const char *path, uid_t owner, gid_t group, int flags)
     if (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) {
         return REFUSE(-EROFS);
     }
-    return hr_door(dirfd, &path, &place) ? REFUSE(refuse_existing(&place))
-                                         : HR_REAL(fchownat)(dirfd, path, owner, group, flags);
+    return hr_door_as(dirfd, &path, FOLLOWS(flags), &place)
+               ? REFUSE(refuse_existing(&place))
+               : HR_REAL(fchownat)(dirfd, path, owner, group, flags);
 }
 
 int utime(const char *path, const struct utimbuf *times)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(refuse_existing(&place)) : HR_REAL(utime)(path, times);
+    return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(refuse_existing(&place))
+                                                   : HR_REAL(utime)(path, times);
 }
 
 int utimes(const char *path, const struct timeval times[2])
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(refuse_existing(&place)) : HR_REAL(utimes)(path, times);
+    return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(refuse_existing(&place))
+                                                   : HR_REAL(utimes)(path, times);
 }
 
 int lutimes(const char *path, const struct timeval times[2])
@@ -357,8 +364,8 @@ int futimesat(int dirfd, const char *path, const struct timeval times[2])
     if (hr_door_means_fd(path, 0) && hr_door_fd(dirfd)) {
         return REFUSE(-EROFS);
     }
-    return hr_door(dirfd, &path, &place) ? REFUSE(refuse_existing(&place))
-                                         : HR_REAL(futimesat)(dirfd, path, times);
+    return hr_door_target(dirfd, &path, &place) ? REFUSE(refuse_existing(&place))
+                                                : HR_REAL(futimesat)(dirfd, path, times);
 }
 
 int utimensat(int dirfd, const char *path, const struct timespec times[2], int flags)
@@ -367,8 +374,8 @@ int utimensat(int dirfd, const char *path, const struct timespec times[2], int f
     if (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) {
         return REFUSE(-EROFS);
     }
-    return hr_door(dirfd, &path, &place) ? REFUSE(refuse_existing(&place))
-                                         : HR_REAL(utimensat)(dirfd, path, times, flags);
+    return hr_door_as(dirfd, &path, FOLLOWS(flags), &place) ? REFUSE(refuse_existing(&place))
+                                                            : HR_REAL(utimensat)(dirfd, path, times, flags);
 }
 
 /* ---- change by descriptor

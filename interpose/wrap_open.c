@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 
-#include "interpose/alias.h"
+#include "interpose/door.h"
 #include "interpose/face.h"
 #include "interpose/path.h"
 #include "interpose/standin.h"
@@ -76,8 +76,13 @@ static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *p
         return open_place(&place, flags, mode);
     }
     bool way = hr_path_is_way_to_any(dirfd, path, &place);
+    /* The kernel would make a file there. */
+    if ((flags & O_CREAT) &&
+        ((way && hr_way_at(&place)) || hr_alias_ahead(dirfd, path, follows(flags), &place))) {
+        return open_place(&place, flags, mode);
+    }
     int fd = pass(real, dirfd, hr_path_outside(dirfd, path, &place), flags, mode);
-    if (fd < 0 && hr_alias_missed(dirfd, path, follows(flags), &place)) {
+    if (fd < 0 && hr_door_missed(dirfd, path, follows(flags), &place)) {
         return open_place(&place, flags, mode);
     }
     if (way && fd >= 0) {
@@ -94,8 +99,8 @@ static HR_NOINLINE int open_odd(struct real_open real, int dirfd, const char *pa
         open_named_face(dirfd, path, flags, &result)) {
         return result;
     }
-    return hr_alias_follows ? open_slow(real, dirfd, path, flags, mode)
-                            : pass(real, dirfd, path, flags, mode);
+    return hr_alias_follows && path ? open_slow(real, dirfd, path, flags, mode)
+                                    : pass(real, dirfd, path, flags, mode);
 }
 
 /* Every open runs through this: no call more than the real one. */

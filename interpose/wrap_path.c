@@ -3,10 +3,9 @@
 #include <fcntl.h>
 #include <limits.h>
 
-#include "interpose/alias.h"
+#include "interpose/door.h"
 #include "interpose/face.h"
 #include "interpose/path.h"
-#include "interpose/shown.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
 #include "interpose/view.h"
@@ -46,6 +45,15 @@ static int judge_access(const struct hr_place *place, int mode)
     return (mode & X_OK) && object.kind != HR_KIND_DIR ? -EACCES : 0;
 }
 
+/* After the kernel's -1 with errno. */
+static HR_NOINLINE int missed_slow(int dirfd, const char *path, int mode, int flags)
+{
+    struct hr_place place;
+    return hr_door_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)
+               ? (int)hr_edge(judge_access(&place, mode))
+               : -1;
+}
+
 /* The flags that the kernel knows; others are EINVAL as there. */
 #define ACCESS_FLAGS (AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)
 
@@ -56,7 +64,10 @@ static HR_NOINLINE int access_slow(int dirfd, const char *path, int mode, int fl
         return (int)hr_edge(flags & ~ACCESS_FLAGS ? -EINVAL : judge_access(&place, mode));
     }
     const char *outside = hr_path_outside(dirfd, path, &place);
-    return outside == path ? NOT_OURS : raw_access(AT_FDCWD, outside, mode, flags);
+    if (outside == path) {
+        return NOT_OURS;
+    }
+    return raw_access(AT_FDCWD, outside, mode, flags) == 0 ? 0 : missed_slow(dirfd, path, mode, flags);
 }
 
 static int judge_file(int mode)
@@ -73,21 +84,6 @@ static inline int access_ours(int dirfd, const char *path, int mode, int flags)
         return NOT_OURS;
     }
     return access_slow(dirfd, path, mode, flags);
-}
-
-/* After the kernel said ENOENT: a symlink may lead into a map (symlinks=follow), and a directory above a map
- * is there although nothing of it is. */
-static HR_NOINLINE int missed_slow(int dirfd, const char *path, int mode, int flags)
-{
-    struct hr_place place;
-    struct stat way;
-    if (hr_alias_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
-        return (int)hr_edge(judge_access(&place, mode));
-    }
-    if (!(hr_path_above_maybe(path) || hr_path_maybe(dirfd, path)) || !hr_shown_absent(dirfd, path, &way)) {
-        return -1;
-    }
-    return (int)hr_edge(mode & W_OK ? -EROFS : 0);
 }
 
 static inline int missed(int dirfd, const char *path, int mode, int flags, int result)
@@ -176,19 +172,31 @@ static inline bool is_proc(const char *path)
     return path && path[0] == '/' && path[1] == 'p' && strncmp(path, "/proc/", sizeof("/proc/") - 1) == 0;
 }
 
+static ssize_t no_symlink(const struct hr_place *place)
+{
+    struct hr_object object;
+    int error = hr_view_find(place, &object);
+    return (ssize_t)hr_edge(error ? error : -EINVAL);
+}
+
+/* After the kernel's -1 with errno. */
+static HR_NOINLINE ssize_t readlink_missed(int dirfd, const char *path)
+{
+    struct hr_place place;
+    return hr_door_missed(dirfd, path, false, &place) ? no_symlink(&place) : -1;
+}
+
 static HR_NOINLINE ssize_t readlink_slow(int dirfd, const char *path, char *buffer, size_t size)
 {
     struct hr_place place;
-    struct hr_object object;
     if (hr_path_find(dirfd, path, &place)) {
-        int error = hr_view_find(&place, &object);
-        return (ssize_t)hr_edge(error ? error : -EINVAL);
+        return no_symlink(&place);
     }
     if (is_proc(path)) {
         return readlink_proc(dirfd, path, buffer, size);
     }
-    return (ssize_t)hr_edge(
-        HR_SYS4(SYS_readlinkat, dirfd, hr_path_outside(dirfd, path, &place), buffer, size));
+    long len = HR_SYS4(SYS_readlinkat, dirfd, hr_path_outside(dirfd, path, &place), buffer, size);
+    return hr_edge(len) < 0 ? readlink_missed(dirfd, path) : (ssize_t)len;
 }
 
 static inline bool look_here(int dirfd, const char *path)
@@ -210,7 +218,13 @@ static HR_NOINLINE ssize_t tell_again(int dirfd, const char *path, char *buffer,
  * or was cut, is asked for once more. */
 static inline ssize_t told(int dirfd, const char *path, char *buffer, size_t size, ssize_t len)
 {
-    return HR_UNLIKELY(hr_active) && is_proc(path) && len > 0 && may_be_standin(buffer, (size_t)len, size)
+    if (HR_LIKELY(!hr_active)) {
+        return len;
+    }
+    if (len < 0) {
+        return errno == ENOENT ? readlink_missed(dirfd, path) : len;
+    }
+    return is_proc(path) && len > 0 && may_be_standin(buffer, (size_t)len, size)
                ? tell_again(dirfd, path, buffer, size, len)
                : len;
 }
@@ -284,13 +298,14 @@ static HR_NOINLINE char *realpath_slow(const char *path, char *resolved)
     if (result && hr_standin_place(result, &place)) {
         return resolved ? memcpy(resolved, place.path, (size_t)place.len + 1) : replaced(result, &place);
     }
-    return !result && hr_alias_missed(AT_FDCWD, path, true, &place) ? answer_realpath(&place, resolved)
-                                                                    : result;
+    return !result && hr_door_missed(AT_FDCWD, path, true, &place) ? answer_realpath(&place, resolved)
+                                                                   : result;
 }
 
 static inline bool real_is_ours(const char *path)
 {
-    return look_here(AT_FDCWD, path) || (HR_UNLIKELY(hr_active) && (hr_alias_follows || is_proc(path)));
+    return look_here(AT_FDCWD, path) ||
+           (HR_UNLIKELY(hr_active) && (hr_alias_follows || is_proc(path) || hr_path_above_maybe(path)));
 }
 
 char *realpath(const char *path, char *resolved)

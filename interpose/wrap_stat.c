@@ -2,13 +2,11 @@
  */
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
-#include "interpose/alias.h"
+#include "interpose/door.h"
 #include "interpose/face.h"
 #include "interpose/identity.h"
 #include "interpose/path.h"
-#include "interpose/shown.h"
 #include "interpose/sys.h"
 #include "interpose/view.h"
 #include "interpose/inner.h"
@@ -33,6 +31,21 @@ static int raw_fstat(int fd, struct stat *ret)
 /* The flags that the kernel knows; others are EINVAL as there. */
 #define STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE)
 
+/* After the kernel's -1 with errno. */
+static HR_NOINLINE int missed_slow(int dirfd, const char *path, struct stat *ret, int flags)
+{
+    struct hr_place place;
+    struct hr_object object;
+    if (!hr_door_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
+        return -1;
+    }
+    int error = hr_view_find(&place, &object);
+    if (!error) {
+        hr_view_stat(&object, ret);
+    }
+    return (int)hr_edge(error);
+}
+
 /* 0, -1 with errno, or NOT_OURS: the caller makes the real call with its own arguments. */
 static HR_NOINLINE int stat_slow(int dirfd, const char *path, struct stat *ret, int flags)
 {
@@ -46,7 +59,10 @@ static HR_NOINLINE int stat_slow(int dirfd, const char *path, struct stat *ret, 
         return (int)hr_edge(error);
     }
     const char *outside = hr_path_outside(dirfd, path, &place);
-    return outside == path ? NOT_OURS : raw_stat(AT_FDCWD, outside, ret, flags);
+    if (outside == path) {
+        return NOT_OURS;
+    }
+    return raw_stat(AT_FDCWD, outside, ret, flags) == 0 ? 0 : missed_slow(dirfd, path, ret, flags);
 }
 
 static inline int stat_ours(int dirfd, const char *path, void *ret, int flags)
@@ -55,24 +71,6 @@ static inline int stat_ours(int dirfd, const char *path, void *ret, int flags)
         return NOT_OURS;
     }
     return stat_slow(dirfd, path, ret, flags);
-}
-
-/* After the kernel said ENOENT: a symlink may lead into a map (symlinks=follow), and a directory above a map
- * is there although nothing of it is. */
-static HR_NOINLINE int missed_slow(int dirfd, const char *path, struct stat *ret, int flags)
-{
-    struct hr_place place;
-    struct hr_object object;
-    if (hr_alias_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
-        int error = hr_view_find(&place, &object);
-        if (!error) {
-            hr_view_stat(&object, ret);
-        }
-        return (int)hr_edge(error);
-    }
-    return (hr_path_above_maybe(path) || hr_path_maybe(dirfd, path)) && hr_shown_absent(dirfd, path, ret)
-               ? 0
-               : -1;
 }
 
 /* After the real call; a way through /proc may lead to a face. */
@@ -299,25 +297,6 @@ static int pass_statx(int dirfd, const char *path, int flags, unsigned mask, str
                          : (int)hr_edge(HR_SYS5(SYS_statx, dirfd, path, flags, mask, ret));
 }
 
-/* A directory above a map, of which nothing is there. */
-static void fill_way(struct statx *ret, const struct stat *way)
-{
-    struct statx_timestamp time = {.tv_sec = way->st_mtim.tv_sec, .tv_nsec = (uint32_t)way->st_mtim.tv_nsec};
-    memset(ret, 0, sizeof(*ret));
-    ret->stx_mask = STATX_BASIC_STATS;
-    ret->stx_blksize = (uint32_t)way->st_blksize;
-    ret->stx_nlink = (uint32_t)way->st_nlink;
-    ret->stx_uid = way->st_uid;
-    ret->stx_gid = way->st_gid;
-    ret->stx_mode = (uint16_t)way->st_mode;
-    ret->stx_ino = way->st_ino;
-    ret->stx_size = (uint64_t)way->st_size;
-    ret->stx_blocks = (uint64_t)way->st_blocks;
-    ret->stx_atime = ret->stx_mtime = ret->stx_ctime = time;
-    ret->stx_dev_major = major(way->st_dev);
-    ret->stx_dev_minor = minor(way->st_dev);
-}
-
 /* Newer kernels give times only to those who ask for them, and a cache file is known by its own. */
 static void complete(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
 {
@@ -356,7 +335,7 @@ static HR_NOINLINE int statx_missed(int dirfd, const char *path, int flags, unsi
 {
     struct hr_place place;
     struct hr_object object;
-    if (!hr_alias_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
+    if (!hr_door_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
         return -1;
     }
     int error = hr_view_find(&place, &object);
@@ -382,18 +361,10 @@ int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *r
     int result = means_fd(path, flags) || hr_path_maybe(dirfd, path)
                      ? statx_slow(dirfd, path, flags, mask, ret)
                      : pass_statx(dirfd, path, flags, mask, ret);
-    struct stat way;
     if (HR_UNLIKELY(hr_faces_any()) && result == 0 &&
         (ret->stx_mode & (S_IFMT | 07777)) == (S_IFREG | HR_FACE_FILE_MODE)) {
         complete(dirfd, path, flags, mask, ret);
         hr_identity_statx(-1, mask, ret);
     }
-    if (HR_UNLIKELY(hr_alias_follows) && result < 0) {
-        result = statx_missed(dirfd, path, flags, mask, ret);
-    }
-    if (HR_UNLIKELY(result < 0) && missed(dirfd, path, &way, flags, result) == 0) {
-        fill_way(ret, &way);
-        return 0;
-    }
-    return result;
+    return HR_LIKELY(result == 0) || errno != ENOENT ? result : statx_missed(dirfd, path, flags, mask, ret);
 }

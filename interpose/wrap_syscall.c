@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "interpose/cwd.h"
+#include "interpose/door.h"
 #include "interpose/face.h"
 #include "interpose/path.h"
 #include "interpose/sys.h"
@@ -179,8 +180,8 @@ long hr_syscall_first(long number, long a, long b, long c, long d, long e, long 
 static bool path_is(long dirfd, long path)
 {
     const char *text = (const char *)path;
-    return hr_path_maybe((int)dirfd, text) || (text && text[0] == '/' && hr_path_above_text(text)) ||
-           hr_face_named((int)dirfd, text) >= 0;
+    return hr_alias_follows || hr_path_maybe((int)dirfd, text) ||
+           (text && text[0] == '/' && hr_path_above_text(text)) || hr_face_named((int)dirfd, text) >= 0;
 }
 
 /* Calls on paths from the working directory. False: the real call's. */
@@ -251,9 +252,17 @@ static long open_how(int dirfd, const char *path, const struct how *how, size_t 
 {
     const uint64_t restrictions = RESOLVE_BENEATH | RESOLVE_IN_ROOT;
     struct hr_place place;
-    if (size < sizeof(*how) ||
-        (!hr_path_find(dirfd, path, &place) && (how->resolve || hr_face_named(dirfd, path) < 0))) {
-        return hr_edge(HR_SYS4(SYS_openat2, dirfd, path, how, size));
+    long result = -1;
+    bool whole = size >= sizeof(*how);
+    bool follow = whole && !(how->flags & O_NOFOLLOW);
+    bool ours = whole && (hr_path_find_as(dirfd, path, follow, &place) ||
+                          (!how->resolve && hr_face_named(dirfd, path) >= 0));
+    if (!ours) {
+        result = hr_edge(HR_SYS4(SYS_openat2, dirfd, path, how, size));
+        ours = whole && result < 0 && hr_door_missed(dirfd, path, follow, &place);
+    }
+    if (!ours) {
+        return result;
     }
     if (how->resolve & restrictions) {
         return hr_edge(-ENOSYS);

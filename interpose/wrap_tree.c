@@ -355,7 +355,7 @@ static HR_NOINLINE bool walk_is_ours(const char *path)
 {
     struct hr_place place;
     return hr_path_find_as(AT_FDCWD, path, true, &place) || hr_path_is_way(AT_FDCWD, path, &place) ||
-           hr_alias_leads(path, &place);
+           hr_alias_follows; /* one on the way may lead into a map */
 }
 
 static inline bool ours(const char *path)

@@ -1,0 +1,116 @@
+#include "interpose/way.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "interpose/context.h"
+#include "interpose/sys.h"
+#include "interpose/view.h"
+#include "interpose/inner.h"
+
+#define FNV_BASIS UINT64_C(0xcbf29ce484222325) /* FNV-1a, 64 bits */
+#define FNV_PRIME UINT64_C(0x100000001b3)
+#define NS 1000000000ll
+
+static uint64_t hash_on(uint64_t hash, char c)
+{
+    return (hash ^ (unsigned char)c) * FNV_PRIME;
+}
+
+void hr_way_fill(struct hr_place *ret, size_t len)
+{
+    ret->map = HR_WAY;
+    ret->len = ret->rel = (uint32_t)len;
+    ret->must_be_dir = true;
+}
+
+bool hr_way_at(struct hr_place *place)
+{
+    struct stat at;
+    unsigned map;
+    uint32_t root;
+    size_t len = strlen(place->path);
+    if (!hr_path_above(place->path, len) || hr_path_under(place->path, &map, &root) ||
+        HR_SYS4(SYS_newfstatat, AT_FDCWD, place->path, &at, AT_SYMLINK_NOFOLLOW) != -ENOENT) {
+        return false;
+    }
+    hr_way_fill(place, len);
+    return true;
+}
+
+HR_NOINLINE bool hr_way_missed_looked(int dirfd, const char *path, struct hr_place *ret)
+{
+    return hr_path_is_way(dirfd, path, ret) && hr_way_at(ret);
+}
+
+/* The slash at its end keeps it apart from a map's, in which "=" follows the path. */
+uint64_t hr_way_hash(const struct hr_place *place)
+{
+    uint64_t hash = FNV_BASIS;
+    for (uint32_t i = 0; i < place->len; i++) {
+        hash = hash_on(hash, place->path[i]);
+    }
+    return hash_on(hash, '/');
+}
+
+bool hr_way_of_hash(uint64_t wanted, struct hr_place *ret)
+{
+    for (unsigned i = 0; i < hr_maps.count; i++) {
+        const struct hr_map *map = &hr_maps.map[i];
+        uint64_t hash = FNV_BASIS;
+        for (size_t at = 0; at < map->path_len; at++) {
+            hash = hash_on(hash, map->path[at]);
+            if (hash == wanted && at > 0 && map->path[at] == '/') {
+                memcpy(ret->path, map->path, at);
+                ret->path[at] = '\0';
+                hr_way_fill(ret, at);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+uint64_t hr_way_ino(const char *path, size_t len)
+{
+    return hr_object_ino(HR_WAY_SALT, path + 1, len - 1, "", 0);
+}
+
+void hr_way_nearest(struct hr_place *place, struct stat *ret)
+{
+    size_t len = place->len;
+    memset(ret, 0, sizeof(*ret));
+    do {
+        while (len > 1 && place->path[len - 1] != '/') {
+            len--;
+        }
+        len -= len > 1;
+        place->path[len] = '\0';
+    } while (HR_SYS4(SYS_newfstatat, AT_FDCWD, place->path, ret, 0) < 0 && len > 1);
+    place->len = (uint32_t)len;
+}
+
+void hr_way_object(const struct hr_place *place, struct hr_object *ret)
+{
+    struct hr_place up = *place;
+    struct stat at;
+    hr_way_nearest(&up, &at);
+    *ret = (struct hr_object){.kind = HR_KIND_DIR,
+                              .map = HR_WAY,
+                              .size = HR_DIR_SIZE_BYTES,
+                              .mtime_ns = at.st_mtim.tv_sec * NS + at.st_mtim.tv_nsec,
+                              .ino = hr_way_ino(place->path, place->len),
+                              .dev = (uint32_t)at.st_dev};
+}
+
+unsigned hr_way_map(const struct hr_place *place)
+{
+    for (unsigned i = 0; i < hr_maps.count; i++) {
+        const struct hr_map *map = &hr_maps.map[i];
+        if (map->path_len > place->len && map->path[place->len] == '/' &&
+            memcmp(map->path, place->path, place->len) == 0) {
+            return i;
+        }
+    }
+    return HR_WAY;
+}

@@ -1,0 +1,47 @@
+/* A way: a directory that is there only because a map lies below it ("/sets" of "/sets/x" and "/sets/y",
+ * where this machine has no /sets). Its place is of no map (HR_WAY); view.h answers for it without asking
+ * anybody, and a descriptor or a working directory of it is a stand-in (standin.h), dirs/HASH of its path.
+ * Async-signal-safe. */
+#ifndef HR_WAY_H
+#define HR_WAY_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "interpose/path.h"
+#include "interpose/real.h"
+
+struct hr_object;
+
+/* Of the hash of which a way's inode numbers are. */
+#define HR_WAY_SALT UINT64_C(0x73796177) /* "ways" */
+
+/* Is the canonical path in place->path a way that the kernel knows nothing of? Then the rest of *place is
+ * filled. One system call. */
+bool hr_way_at(struct hr_place *place);
+/* After the kernel said ENOENT of (dirfd, path), which does not lie in *ret. errno is kept. */
+bool hr_way_missed_looked(int dirfd, const char *path, struct hr_place *ret);
+static inline bool hr_way_missed(int dirfd, const char *path, struct hr_place *ret)
+{
+    return __builtin_expect(hr_active, 0) && errno == ENOENT && path &&
+           (hr_path_above_maybe(path) || hr_path_maybe(dirfd, path)) &&
+           hr_way_missed_looked(dirfd, path, ret);
+}
+
+/* Fills *ret for a way's canonical path, `len` bytes in ret->path. */
+void hr_way_fill(struct hr_place *ret, size_t len);
+/* Of the stand-in. No map's: those hash more than a path. */
+uint64_t hr_way_hash(const struct hr_place *place);
+bool hr_way_of_hash(uint64_t hash, struct hr_place *ret);
+
+uint64_t hr_way_ino(const char *path, size_t len);
+/* It looks like a directory made in the nearest one that is there. */
+void hr_way_object(const struct hr_place *place, struct hr_object *ret);
+/* Cuts a way's path to that nearest directory's. */
+void hr_way_nearest(struct hr_place *place, struct stat *ret);
+/* The first map below. */
+unsigned hr_way_map(const struct hr_place *place);
+
+#endif

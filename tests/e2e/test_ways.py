@@ -1,0 +1,267 @@
+"""A directory that is there only because maps lie below it: it is entered, opened, read and left as a local one is. Each
+program runs on a local copy and on maps, and says the same."""
+import contextlib
+import os
+import re
+import shutil
+
+from harness import fixtures, paths, proc
+from harness.build import compile_c
+from harness.case import test
+from harness.scene import scene
+
+NEEDS = ("nginx", "rclone")
+BELOW = ("sets/x", "sets/y", "sets/more/deep/z")
+
+
+@contextlib.contextmanager
+def ways():
+    """s.copy and s.top: sets/x, sets/y and sets/more/deep/z, each the same tree; of s.top nothing is there."""
+    with scene(fixtures.mixed()) as s:
+        s.copy, s.top = (os.path.realpath(proc.temp_folder("hr-ways-")) for _ in range(2))
+        for name in BELOW:
+            shutil.copytree(s.local, os.path.join(s.copy, name))
+        source = "s3://%s/%s" % (fixtures.BUCKET, fixtures.PREFIX)
+        s.job.maps = ["%s/%s=%s" % (s.top, name, source) for name in BELOW]
+        yield s
+        proc.expect_equal(os.listdir(s.top), [], "what is there of the map points")
+
+
+def same(s, argv, what, **options):
+    """What argv(root) says on both, and on the copy alone."""
+    local = proc.run(argv(s.copy), 60, **options)
+    proc.expect_equal(local.returncode, 0, "%s on the copy: %s" % (what, proc.tail(local.stderr)))
+    mapped = s.job.run(argv(s.top), **options)
+    for old, new in ((local.stdout, mapped.stdout), (local.stderr, mapped.stderr)):
+        want = old.decode("utf-8", "replace").replace(s.copy, "TOP").splitlines()
+        have = new.decode("utf-8", "replace").replace(s.top, "TOP").splitlines()
+        differ = [pair for pair in zip(have, want) if pair[0] != pair[1]]
+        proc.expect(have == want, what, "(have, want): %s; %d and %d lines" % (differ[:4], len(have), len(want)))
+    proc.expect_equal(mapped.returncode, 0, what)
+    return local.stdout.decode()
+
+
+SHELL = """
+cd "$1/sets" && echo "$PWD $(/bin/pwd -L) $(/bin/pwd -P) $(readlink /proc/self/cwd) $(realpath . x/a)"
+ls; ls -d .; cat x/top.txt; stat -c %F . x; echo *; echo */top.txt; echo more/*/z/top.txt
+test -d . && test -r . && test -x . && test ! -e none && echo tests
+cd more && echo "$PWD" && cat deep/z/top.txt ../x/a/one.txt && cd .. && echo "$PWD" && cd .. && ls && cd sets/more/deep && /bin/pwd
+cd ../../x && /bin/pwd && cd .. && /bin/pwd -P && (cd / && cat "$OLDPWD/y/top.txt")
+cat none 2>&1; ls none 2>&1; rm none 2>&1; rmdir none 2>&1
+/bin/sh -c '/bin/pwd; ls; exec cat y/top.txt'
+realpath "$1/sets" "$1/sets/more/../y" "$1/sets/none"; readlink "$1/sets"; readlink -f "$1/sets/more"
+"""
+
+
+@test(NEEDS)
+def test_ways_are_working_directories_of_shells():
+    with ways() as s:
+        for shell in ("bash", "dash"):
+            said = same(s, lambda root: [shell, "-c", SHELL, "sh", root], shell)
+            proc.expect("tests" in said and said.count("hello headrace") == 4, "what it says of the copy", said)
+
+
+@test(NEEDS)
+def test_ways_are_walked_by_find_ls_du_and_tar():
+    with ways() as s:
+        order = '| LC_ALL=C sort'
+        for script in ('find "$1/sets" -printf "%p %y\\n"' + order, 'cd "$1/sets" && find . -name "t*.txt" -execdir wc -c {} \\; ' + order,
+                       'cd "$1/sets/more" && find .. -name top.txt' + order, 'LC_ALL=C ls -R "$1/sets"',
+                       'cd "$1/sets" && tar c . | tar t' + order, 'cd "$1" && grep -rl headrace sets' + order,
+                       'cd "$1/sets" && du -a --apparent-size x | cut -f 2' + order, 'ls -l "$1/sets" 2>&1 | cut -c 1'):
+            said = same(s, lambda root: ["bash", "-c", script, "sh", root], script)
+            proc.expect(said.count("\n") >= 3, script + " says little", said)
+
+
+PYTHON = """
+import os, stat, sys
+top = sys.argv[1]
+os.chdir(top + '/sets')
+print(os.getcwd(), sorted(os.listdir('.')), sorted(e.name for e in os.scandir() if e.is_dir()), os.path.realpath('.'))
+here = os.open('.', os.O_RDONLY | os.O_DIRECTORY)
+there = os.open(top + '/sets/more', os.O_RDONLY)
+print(os.readlink('/proc/self/fd/%d' % there) if len(sys.argv) == 2 else top + '/sets/more')
+print(sorted(os.listdir(here)), sorted(os.listdir(there)), os.path.sameopenfile(here, os.dup(here)))
+for a, b in ((os.stat(here), os.stat('.')), (os.stat(there), os.stat('more')), (os.stat(here), os.stat(top + '/sets'))):
+    print(stat.S_ISDIR(a.st_mode), os.path.samestat(a, b), a.st_mtime == b.st_mtime)
+print(os.stat('x', dir_fd=here).st_ino == os.stat(top + '/sets/x').st_ino, os.access('deep/z', os.R_OK, dir_fd=there))
+with open(os.open('x/top.txt', os.O_RDONLY, dir_fd=here)) as f: print(f.readline().strip())
+with open(os.open('../y/top.txt', os.O_RDONLY, dir_fd=there)) as f: print(f.readline().strip())
+os.fchdir(there)
+print(os.getcwd(), os.listdir('.'), len(list(os.walk('.'))) > 3, open('deep/z/top.txt').readline().strip())
+os.chdir('..'); print(os.getcwd())
+for flags in (os.O_WRONLY, os.O_RDWR | os.O_CREAT, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW):
+    try: os.open(top + '/sets', flags)
+    except OSError as e: print(e.strerror)
+for what in (lambda: os.open('none', os.O_RDONLY, dir_fd=here), lambda: os.open('none/below', os.O_CREAT | os.O_WRONLY),
+             lambda: os.unlink('none'), lambda: os.rename('none', 'other'), lambda: os.readlink('more'), lambda: os.chdir('none'),
+             lambda: os.unlink('none', dir_fd=there), lambda: os.stat('none', dir_fd=here), lambda: os.read(here, 10)):
+    try: print(what())
+    except OSError as e: print(e.strerror)
+import glob, shutil, subprocess
+print(sorted(glob.glob('*/top.txt')), sorted(glob.glob('**/deep')), sorted(n for _, _, f, _ in os.fwalk('.') for n in f)[:3])
+print(subprocess.run(['/bin/pwd'], capture_output=True, text=True).stdout.strip(),
+      subprocess.run(['cat', 'z/top.txt'], cwd=top + '/sets/more/deep', capture_output=True, text=True).stdout.strip())
+pid = os.fork()
+if pid == 0:
+    os.execv('/bin/ls', ['ls'])
+os.waitpid(pid, 0)
+pid = os.posix_spawn('/bin/ls', ['ls', '-x'], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 9, top + '/sets/more', os.O_RDONLY, 0)])
+print(os.waitpid(pid, 0)[1])
+print(os.statvfs('.').f_bsize > 0, os.listxattr(top + '/sets') if not os.listxattr(top) else [])
+"""
+
+
+@test(NEEDS)
+def test_ways_by_path_by_descriptor_and_by_working_directory_of_python():
+    with ways() as s:
+        said = same(s, lambda root: [paths.PYTHON, "-c", PYTHON, root], "Python")
+        proc.expect("['more', 'x', 'y'] ['deep']" in said, "what it says of the copy", said)
+
+
+INSIDE = r"""
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <ftw.h>
+#include <glob.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static char here[4096];
+static int seen;
+static int visit(const char *path, const struct stat *stat, int kind, struct FTW *at)
+{
+    (void)path, (void)stat, (void)at;
+    seen += kind == FTW_F;
+    return 0;
+}
+static void entries(const char *what, int fd)
+{
+    char buffer[4096];
+    int names = 0;
+    for (long got; (got = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0;) {
+        for (long at = 0; at < got; at += ((struct dirent64 *)(buffer + at))->d_reclen) names++;
+    }
+    printf("%s: %d names\n", what, names);
+}
+static void start(const char *what, posix_spawn_file_actions_t *actions)
+{
+    char *argv[] = {"pwd", "-P", NULL};
+    pid_t pid;
+    int status = -1, error = posix_spawn(&pid, "/bin/pwd", actions, NULL, argv, environ);
+    if (!error) waitpid(pid, &status, 0);
+    printf("%s: %d %d\n", what, error, status);
+    posix_spawn_file_actions_destroy(actions);
+}
+int main(int argc, char **argv)
+{
+    struct stat by_fd, by_path, named;
+    struct statfs volume;
+    struct dirent **list;
+    glob_t found = {0};
+    posix_spawn_file_actions_t actions;
+    setvbuf(stdout, NULL, _IONBF, 0);
+    printf("%d", chdir(argv[argc - 1]) || chdir("sets")), printf(" %s\n", getcwd(here, sizeof(here)));
+    printf("%ld %s\n", syscall(SYS_getcwd, here, sizeof(here)) > 0 ? 1L : 0L, here);
+    int fd = open(".", O_RDONLY | O_DIRECTORY), path_fd = open(here, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    printf("%d %d %d\n", fd >= 0, path_fd >= 0, open(here, O_RDONLY | O_DIRECTORY | O_CREAT, 0600) >= 0);
+    fstat(fd, &by_fd), stat(here, &by_path), fstatat(path_fd, "", &named, AT_EMPTY_PATH);
+    printf("%d %d %d\n", by_fd.st_ino == by_path.st_ino, by_fd.st_dev == named.st_dev, by_path.st_ino == named.st_ino);
+    fstatat(AT_FDCWD, "", &named, AT_EMPTY_PATH);
+    printf("%d %d\n", by_fd.st_ino == named.st_ino, S_ISDIR(named.st_mode));
+    entries("getdents64", fd);
+    lseek(fd, 0, SEEK_SET);
+    entries("again", fd);
+    lseek(fd, 0, SEEK_SET);
+    DIR *dir = fdopendir(fd);
+    int names = 0, at_end = 0;
+    for (struct dirent *entry; (entry = readdir(dir));) names++;
+    rewinddir(dir);
+    while (readdir(dir)) at_end++;
+    fstat(dirfd(dir), &named);
+    printf("%d %d %d\n", names, at_end, named.st_ino == by_path.st_ino);
+    closedir(dir);
+    dir = opendir("more");
+    printf("%d %d\n", fstatat(dirfd(dir), "deep/z/top.txt", &named, 0), openat(dirfd(dir), "../x/top.txt", O_RDONLY) >= 0);
+    closedir(dir);
+    int count = scandir(".", &list, NULL, alphasort);
+    printf("%d %s %s\n", count, list[2]->d_name, list[count - 1]->d_name);
+    printf("%d %zu\n", glob("*/top.txt", 0, NULL, &found), found.gl_pathc);
+    printf("%d", nftw(".", visit, 8, FTW_CHDIR | FTW_PHYS)), printf(" %d\n", seen);
+    char *roots[] = {".", NULL};
+    FTS *walk = fts_open(roots, FTS_PHYSICAL, NULL);
+    int files = 0;
+    for (FTSENT *entry; (entry = fts_read(walk));) files += entry->fts_info == FTS_F;
+    fts_close(walk);
+    printf("%d %s\n", files, getcwd(here, sizeof(here)));
+    printf("%d %d\n", statfs(".", &volume), statfs(here, &volume));
+    printf("%d %s\n", fchdir(path_fd) || chdir("more/deep/.."), get_current_dir_name());
+    posix_spawn_file_actions_init(&actions), posix_spawn_file_actions_addchdir_np(&actions, "..");
+    start("addchdir ..", &actions);
+    posix_spawn_file_actions_init(&actions), posix_spawn_file_actions_addfchdir_np(&actions, path_fd);
+    posix_spawn_file_actions_addchdir_np(&actions, "more/deep");
+    start("addfchdir and on", &actions);
+    pid_t child = vfork();
+    if (child == 0) {
+        if (chdir("../x") == 0) execl("/bin/pwd", "pwd", "-P", NULL);
+        _exit(9);
+    }
+    waitpid(child, &count, 0);
+    printf("%d %s\n", count, getcwd(here, sizeof(here)));
+    printf("%d", mkdir("none/below", 0700)), printf(" %s\n", strerror(errno));
+    printf("%d", (int)syscall(SYS_chdir, "..")), printf(" %s\n", getcwd(here, sizeof(here)));
+    printf("%d", chdir("sets/more/../x/..")), printf(" %s\n", getcwd(here, sizeof(here)));
+    printf("%d", access("more", W_OK) == 0 ? 0 : errno == EROFS ? 0 : errno), printf(" %d\n", access(".", R_OK | X_OK));
+    return 0;
+}
+"""
+
+
+@test(NEEDS)
+def test_ways_in_calls_of_libc():
+    program = compile_c(INSIDE)
+    with ways() as s:
+        said = same(s, lambda root: [program, root], "calls")
+        proc.expect("getdents64: 5 names" in said, "what it says of the copy", said)
+
+
+@test(NEEDS)
+def test_ways_are_no_place_for_programs_that_cannot_see_them():
+    """A static program is not started there, by a line that says why; a stand-in that went away keeps its name."""
+    static = compile_c('#include <unistd.h>\nint main(void) { return write(1, "ran\\n", 4) != 4; }', "-static")
+    with ways() as s:
+        done = s.job.run(["bash", "-c", 'cd "$1/sets" && exec "$2"', "sh", s.top, static])
+        proc.expect_equal((done.returncode, done.stdout), (126, b""), "status, output")
+        proc.expect(("not started in %s/sets" % s.top) in done.stderr.decode(), "no line: " + proc.tail(done.stderr))
+        proc.expect_equal(s.job.good([static]), b"ran\n", "elsewhere")
+        code = ("import os, shutil, sys\nos.chdir(sys.argv[1] + '/sets')\nshutil.rmtree(sys.argv[2] + '/dirs')\n"
+                "print(os.getcwd(), sorted(os.listdir('.')), open('x/top.txt').readline().strip())\n"
+                "os.chdir('more'); print(os.getcwd())\n")
+        proc.expect_equal(s.job.python(code, s.top, s.job.cache).splitlines(),
+                          ["%s/sets ['more', 'x', 'y'] hello headrace" % s.top, s.top + "/sets/more"], "without its stand-in")
+
+
+@test(NEEDS)
+def test_ways_that_are_made_later_are_the_local_directory():
+    code = ("import os, sys\ntop = sys.argv[1]\nos.chdir(top + '/sets')\nos.mkdir(top + '/sets'); os.mkdir('own')\n"
+            "print(sorted(os.listdir('.')), sorted(os.listdir(top + '/sets')), os.path.isdir('own'))\n"
+            "open('own/file', 'w').write('local')\nprint(open(top + '/sets/own/file').read(), open('x/top.txt').readline().strip())\n"
+            "os.chdir(top + '/sets')\nprint(os.getcwd(), sorted(os.listdir('.')))\n"
+            "os.chdir('/')\nos.remove(top + '/sets/own/file'); os.rmdir(top + '/sets/own'); os.rmdir(top + '/sets')\n"
+            "print(os.listdir(top + '/sets'))")
+    with ways() as s:
+        out = s.job.python(code, s.top).splitlines()
+        names = "['more', 'own', 'x', 'y']"
+        proc.expect_equal(out[0], "%s %s True" % (names, names), "names")
+        proc.expect_equal(out[1:3], ["local hello headrace", "%s/sets %s" % (s.top, names)], "files")
+        proc.expect_equal(sorted(re.findall(r"\w+", out[3])), ["more", "x", "y"], "gone again")
