@@ -215,11 +215,16 @@ void hr_identity_statx(int fd, unsigned mask, struct statx *stat)
     }
 }
 
+bool hr_identity_of(int fd, struct hr_identity *ret)
+{
+    struct stat stat;
+    return HR_SYS2(SYS_fstat, fd, &stat) == 0 && find_identity(fd, &stat, ret);
+}
+
 bool hr_identity_fd(int fd, struct stat *ret)
 {
     struct hr_identity identity;
-    struct stat stat;
-    if (HR_SYS2(SYS_fstat, fd, &stat) < 0 || !find_identity(fd, &stat, &identity)) {
+    if (!hr_identity_of(fd, &identity)) {
         return false;
     }
     struct hr_object object = object_of(&identity);

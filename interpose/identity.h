@@ -39,7 +39,8 @@ static inline bool hr_identity_maybe(unsigned mode)
 void hr_identity_stat(int fd, struct stat *stat);
 /* The same after statx(fd, "", AT_EMPTY_PATH...). */
 void hr_identity_statx(int fd, unsigned mask, struct statx *stat);
-/* Does its own fstat. True when fd is a cache file: *ret is the object's. */
+/* Does its own fstat. True when fd is a cache file or a face: *ret is the object's. */
+bool hr_identity_of(int fd, struct hr_identity *ret);
 bool hr_identity_fd(int fd, struct stat *ret);
 
 /* What a descriptor with this fstat is among faces. LOST: it has the form and the name of one, and the daemon

@@ -1,9 +1,9 @@
 /* Extended attributes: a listed object has `user.headrace.key` (its full key in the bucket) and
  * `user.headrace.etag` (as the store spells it, without quotes); a directory, and an object that is not
- * listed yet, has none. Nothing can be set or removed. A descriptor of an object does not tell its name, so
- * there the answer is ENOTSUP, which copying programs take for "has none". */
+ * listed yet, has none. Nothing can be set or removed. */
 #include "interpose/context.h"
 #include "interpose/door.h"
+#include "interpose/origin.h"
 #include "interpose/standin.h"
 #include "interpose/view.h"
 #include "interpose/inner.h"
@@ -115,9 +115,11 @@ static long answer_at(const struct hr_place *place, const struct ask *ask)
 }
 
 /* True: ours, and *ret is what the call answers. False: the real call, with *path. */
-static bool by_path(const char **path, struct hr_place *place, const struct ask *ask, long *ret)
+static bool by_path(const char **path, bool follow, struct hr_place *place, const struct ask *ask, long *ret)
 {
-    if (!hr_door(AT_FDCWD, path, place)) {
+    if (!hr_door_as(AT_FDCWD, path, follow, place) &&
+        !(HR_UNLIKELY(hr_active) && hr_path_above_maybe(*path) &&
+          hr_way_missed_looked(AT_FDCWD, *path, place))) {
         return false;
     }
     *ret = hr_edge(answer_at(place, ask));
@@ -134,7 +136,16 @@ static HR_NOINLINE bool by_fd_looked(int fd, const struct ask *ask, long *ret)
     if (!hr_door_fd(fd)) {
         return false;
     }
-    *ret = hr_edge(ask->want == WANT_CHANGE ? -EROFS : -ENOTSUP);
+    if (ask->want == WANT_CHANGE) {
+        *ret = hr_edge(-EROFS);
+        return true;
+    }
+    bool listed = hr_origin_of(fd, &place);
+    long answer = listed ? answer_at(&place, ask) : -ENOENT;
+    if (answer == -ENOENT || answer == -ENOTDIR) {
+        answer = ask->want == WANT_LIST ? 0 : -ENODATA; /* open, and not listed (any more) */
+    }
+    *ret = hr_edge(answer);
     return true;
 }
 
@@ -151,7 +162,7 @@ ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
     struct hr_place place;
     const struct ask ask = {WANT_GET, name, value, size};
     long result;
-    return by_path(&path, &place, &ask, &result) ? result : HR_REAL(getxattr)(path, name, value, size);
+    return by_path(&path, true, &place, &ask, &result) ? result : HR_REAL(getxattr)(path, name, value, size);
 }
 
 ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size)
@@ -159,7 +170,8 @@ ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size)
     struct hr_place place;
     const struct ask ask = {WANT_GET, name, value, size};
     long result;
-    return by_path(&path, &place, &ask, &result) ? result : HR_REAL(lgetxattr)(path, name, value, size);
+    return by_path(&path, false, &place, &ask, &result) ? result
+                                                        : HR_REAL(lgetxattr)(path, name, value, size);
 }
 
 ssize_t fgetxattr(int fd, const char *name, void *value, size_t size)
@@ -174,7 +186,7 @@ ssize_t listxattr(const char *path, char *list, size_t size)
     struct hr_place place;
     const struct ask ask = {WANT_LIST, NULL, list, size};
     long result;
-    return by_path(&path, &place, &ask, &result) ? result : HR_REAL(listxattr)(path, list, size);
+    return by_path(&path, true, &place, &ask, &result) ? result : HR_REAL(listxattr)(path, list, size);
 }
 
 ssize_t llistxattr(const char *path, char *list, size_t size)
@@ -182,7 +194,7 @@ ssize_t llistxattr(const char *path, char *list, size_t size)
     struct hr_place place;
     const struct ask ask = {WANT_LIST, NULL, list, size};
     long result;
-    return by_path(&path, &place, &ask, &result) ? result : HR_REAL(llistxattr)(path, list, size);
+    return by_path(&path, false, &place, &ask, &result) ? result : HR_REAL(llistxattr)(path, list, size);
 }
 
 ssize_t flistxattr(int fd, char *list, size_t size)
@@ -201,16 +213,17 @@ int setxattr(const char *path, const char *name, const void *value, size_t size,
 {
     struct hr_place place;
     long result;
-    return by_path(&path, &place, &change, &result) ? (int)result
-                                                    : HR_REAL(setxattr)(path, name, value, size, flags);
+    return by_path(&path, true, &place, &change, &result) ? (int)result
+                                                          : HR_REAL(setxattr)(path, name, value, size, flags);
 }
 
 int lsetxattr(const char *path, const char *name, const void *value, size_t size, int flags)
 {
     struct hr_place place;
     long result;
-    return by_path(&path, &place, &change, &result) ? (int)result
-                                                    : HR_REAL(lsetxattr)(path, name, value, size, flags);
+    return by_path(&path, false, &place, &change, &result)
+               ? (int)result
+               : HR_REAL(lsetxattr)(path, name, value, size, flags);
 }
 
 int fsetxattr(int fd, const char *name, const void *value, size_t size, int flags)
@@ -223,14 +236,14 @@ int removexattr(const char *path, const char *name)
 {
     struct hr_place place;
     long result;
-    return by_path(&path, &place, &change, &result) ? (int)result : HR_REAL(removexattr)(path, name);
+    return by_path(&path, true, &place, &change, &result) ? (int)result : HR_REAL(removexattr)(path, name);
 }
 
 int lremovexattr(const char *path, const char *name)
 {
     struct hr_place place;
     long result;
-    return by_path(&path, &place, &change, &result) ? (int)result : HR_REAL(lremovexattr)(path, name);
+    return by_path(&path, false, &place, &change, &result) ? (int)result : HR_REAL(lremovexattr)(path, name);
 }
 
 int fremovexattr(int fd, const char *name)

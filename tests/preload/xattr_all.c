@@ -69,16 +69,26 @@ static void file_names(const char *path, const char *relative)
     probe_expect(llistxattr(path, list, sizeof(list)) == sizeof(names), "%s: llistxattr", path);
 }
 
-/* A descriptor of an object does not tell its name; one of a directory does, and has none. */
+/* What the path says, and again by a copy of the descriptor. */
 static void by_descriptor(const char *path, bool directory)
 {
-    char value[200];
+    char value[2000], named[2000];
     int fd = open(path, O_RDONLY | (directory ? O_DIRECTORY : 0));
     probe_expect(fd >= 0, "%s: open: %s", path, probe_errno(errno));
-    ssize_t got = flistxattr(fd, value, sizeof(value));
-    probe_expect(directory ? got == 0 : got < 0 && errno == ENOTSUP, "%s: flistxattr", path);
-    got = fgetxattr(fd, ETAG, value, sizeof(value));
-    probe_expect(got < 0 && errno == (directory ? ENODATA : ENOTSUP), "%s: fgetxattr", path);
+    ssize_t got = flistxattr(fd, value, sizeof(value)), want = listxattr(path, named, sizeof(named));
+    probe_expect(got == want && (got == 0) == directory && memcmp(value, named, (size_t)got) == 0,
+                 "%s: flistxattr", path);
+    int copy = dup(fd);
+    for (const char *name = KEY; name; name = strcmp(name, KEY) == 0 ? ETAG : NULL) {
+        got = fgetxattr(copy, name, value, sizeof(value));
+        want = getxattr(path, name, named, sizeof(named));
+        probe_expect(got == want && (got < 0 ? directory && errno == ENODATA
+                                             : !directory && memcmp(value, named, (size_t)got) == 0),
+                     "%s: fgetxattr %s: %s", path, name, probe_errno(errno));
+    }
+    close(copy);
+    probe_expect(fgetxattr(fd, "user.probe", value, sizeof(value)) < 0 && errno == ENODATA, "%s: fgetxattr",
+                 path);
     refused("fsetxattr", path, fsetxattr(fd, "user.probe", "x", 1, 0));
     refused("fremovexattr", path, fremovexattr(fd, "user.probe"));
     close(fd);
