@@ -59,6 +59,9 @@ struct hr_cache_options {
     /* An object of any kind left the cache (evicted, replaced, or its file was found missing or foreign):
      * take it out of the states. The file is unlinked after this returns. Must not change the cache. */
     void (*evicted)(void *owner, const struct hr_cached *cached);
+    /* Another whole object of the cache that is needed later than this one, which would be given up; NULL:
+     * none is known. Must not change the cache. May be NULL. */
+    const struct hr_cached *(*needed_later)(void *owner, const struct hr_cached *victim);
     /* residents-BOOT-gen is whole and has its name: publish gen now; the older one is marked retired and
      * unlinked when this returns. Not called for the first (hr_cache_stats tells it). May be NULL. */
     void (*residents_grown)(void *owner, uint32_t gen);

@@ -175,15 +175,29 @@ void hr_segment_unpin(struct hr_object *segment)
     }
 }
 
+/* The policy's choice, or what is needed later than that. */
+static struct hr_object *victim_of(struct hr_cache *cache)
+{
+    struct hr_policy_node *node = hr_policy_victim(&cache->policy);
+    if (!node) {
+        return NULL;
+    }
+    struct hr_object *object = (struct hr_object *)((char *)node - offsetof(struct hr_object, policy));
+    bool asks = cache->options.needed_later && !cache->quiet && object->cached.kind == HR_CACHED_WHOLE;
+    const struct hr_cached *later =
+        asks ? cache->options.needed_later(cache->options.owner, &object->cached) : NULL;
+    struct hr_object *instead = later ? hr_table_by_id(cache, later->file_id) : NULL;
+    return instead && instead->cached.kind == HR_CACHED_WHOLE ? instead : object;
+}
+
 uint64_t hr_cache_give_up(struct hr_cache *cache, uint64_t bytes, struct hr_object **ret_list)
 {
     uint64_t given = 0;
     while (given < bytes) {
-        struct hr_policy_node *node = hr_policy_victim(&cache->policy);
-        if (!node) {
+        struct hr_object *object = victim_of(cache);
+        if (!object) {
             break;
         }
-        struct hr_object *object = (struct hr_object *)((char *)node - offsetof(struct hr_object, policy));
         hr_cache_take_out(cache, object);
         given += hr_object_charge(object);
         cache->evictions++;

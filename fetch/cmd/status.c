@@ -48,11 +48,12 @@ static void print_order(const json_t *document)
     if (figure(document, "plan.known_order") > 0) {
         printf(
             "  order: known in %.0f epochs (%.0f now), %s with seed %.0f, confidence %.6f by %.0f indices; "
-            "dropped %.0f\n",
+            "dropped %.0f; given up by it %.0f read, %.0f needed last\n",
             figure(document, "plan.known_order"), figure(document, "plan.known_now"),
             generator ? generator : "", figure(document, "plan.known_seed"),
             figure(document, "plan.known_confidence"), figure(document, "plan.known_indices"),
-            figure(document, "plan.known_dropped"));
+            figure(document, "plan.known_dropped"), figure(document, "plan.victims_read"),
+            figure(document, "plan.victims_last"));
     } else {
         printf("  order: not known; %.0f announced, %.0f searches, of which %.0f found none\n",
                figure(document, "plan.announced"), figure(document, "plan.order_searches"),

@@ -221,7 +221,8 @@ struct hr_plan {
     struct hr_lane *lanes;  /* list; whose turn it is comes first */
     struct hr_want *placed; /* queued wants that have their place in the cache */
     struct hr_md5_off *md5_off;
-    struct hr_guide *guides;   /* hash: what each job's loaders announced */
+    struct hr_guide *guides;           /* hash: what each job's loaders announced */
+    struct hr_epoch_left *epochs_left; /* victims.c: what known orders still need */
     struct hr_knowns *knowns;  /* epochs whose order is known, and the search; NULL until a loader needs it */
     struct hr_making *makings; /* hash */
     struct hr_readers *readers;

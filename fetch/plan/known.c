@@ -7,6 +7,7 @@
 
 #include "fetch/plan/known_epoch.h"
 #include "fetch/plan/ranks.h"
+#include "fetch/plan/victims.h"
 
 #define EPOCHS_MAX 16  /* loaders at a time: 8 ranks, train and val */
 #define QUEUE_MAX 4096 /* wants that wait: the rest of an epoch leaves room for what is announced */
@@ -39,6 +40,7 @@ static void forget(struct hr_plan *plan, struct hr_epoch *epoch)
     if (epoch->state == HR_EPOCH_ASKED) {
         hr_order_searcher_cancel(plan->knowns->searcher, epoch->id);
     }
+    hr_victims_end(plan, epoch->id);
     free(epoch->permutation);
     *epoch = (struct hr_epoch){0};
 }
@@ -48,6 +50,7 @@ void hr_known_free(struct hr_plan *plan)
     if (!plan->knowns) {
         return;
     }
+    hr_victims_free(plan);
     for (unsigned i = 0; i < EPOCHS_MAX; i++) {
         free(plan->knowns->epochs[i].permutation);
     }
@@ -239,6 +242,8 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
         epoch->agreed = epoch->note_count;
     }
     knowns->shown = epoch->id;
+    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation,
+                     epoch->next);
     remember(knowns, &epoch->order);
     keep_memory_bounded(plan, epoch);
     stats->known_orders++;
@@ -375,6 +380,7 @@ static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_
         memset(epoch->numbers, 0, sizeof epoch->numbers);
         epoch->last_number = 0;
         epoch->next = 0;
+        hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation, 0);
         plan->stats.known_orders++;
     }
 }

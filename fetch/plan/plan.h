@@ -34,6 +34,8 @@ int hr_plan_new(const struct hr_plan_options *options, struct hr_plan **ret);
 void hr_plan_set_cache(struct hr_plan *plan, struct hr_cache *cache);
 /* hr_cache_options.evicted; owner is the plan. */
 void hr_plan_evicted(void *plan, const struct hr_cached *cached);
+/* hr_cache_options.needed_later: by known orders. */
+const struct hr_cached *hr_plan_needed_later(void *plan, const struct hr_cached *victim);
 /* hr_cache_options.residents_grown: clients find the new table by the control file. */
 void hr_plan_residents_grown(void *plan, uint32_t gen);
 /* Nothing new is started or asked for. Then the transport ends (every call comes back), then the plan is
@@ -182,6 +184,8 @@ struct hr_plan_stats {
     uint64_t known_indices;                /* ...and how many indices have agreed with it so far */
     double known_confidence;               /* 1 - chance that another of the seeds gives those */
     unsigned known_now;                    /* epochs whose order is known and holds */
+    /* Given up instead of what a known order needs sooner: read already; needed last. */
+    uint64_t victims_read, victims_last;
     uint64_t changed, failed, md5_off;
     uint64_t index_objects, index_bytes, hidden;
     uint64_t index_object_bytes; /* of all objects that are listed */

@@ -18,6 +18,7 @@
 #include "fetch/plan/ranks.h"
 #include "fetch/plan/recording.h"
 #include "fetch/plan/replay.h"
+#include "fetch/plan/victims.h"
 
 #define HR_SAY_AGAIN_MS 10000 /* the same kind of trouble is told to people at most every 10 s */
 
@@ -400,6 +401,7 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
             continue;
         }
         hr_sweep_used(tree, entry);
+        hr_victims_read(tree, entry);
         hr_recording_entry(tree, entry);
         hr_replay_opened(tree, entry);
         if (tree->marks[entry] & HR_ENTRY_ANNOUNCED) {

@@ -270,6 +270,7 @@ static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char messag
         .boot = boot,
         .loop = daemon->loop,
         .evicted = hr_plan_evicted,
+        .needed_later = hr_plan_needed_later,
         .residents_grown = hr_plan_residents_grown,
         .owner = daemon->plan,
     };

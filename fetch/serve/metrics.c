@@ -72,6 +72,8 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "known_confidence", json_real(plan->known_confidence));
     json_object_set_new(document, "known_dropped", number(plan->known_dropped));
     json_object_set_new(document, "known_ahead", number(plan->known_ahead));
+    json_object_set_new(document, "victims_read", number(plan->victims_read));
+    json_object_set_new(document, "victims_last", number(plan->victims_last));
     json_object_set_new(document, "replay_steps", number(plan->replay_steps));
     json_object_set_new(document, "replay_unknown", number(plan->replay_unknown));
     json_object_set_new(document, "replay_ahead", number(plan->replay_ahead));

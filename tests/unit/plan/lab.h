@@ -169,6 +169,7 @@ LAB_FN void lab_open(struct lab *lab, const struct lab_options *options)
         .boot = boot,
         .loop = lab->loop,
         .evicted = hr_plan_evicted,
+        .needed_later = hr_plan_needed_later,
         .residents_grown = hr_plan_residents_grown,
         .owner = lab->plan,
     };

@@ -1,0 +1,23 @@
+/* Known orders and replacement: when the cache is about to give up an object that an epoch still needs, what
+ * that epoch has read, or needs last, goes instead. It keeps the shares of different data sets as the policy
+ * has them: an object is only exchanged for one of its own tree. What a loader has announced, or was brought
+ * for it, is never offered. Main loop. */
+#ifndef HR_PLAN_VICTIMS_H
+#define HR_PLAN_VICTIMS_H
+
+#include <stdint.h>
+
+struct hr_order;
+struct hr_plan;
+struct hr_plan_tree;
+
+/* An epoch whose order is known, over the tree's files from rank `base` on. Of its first `begun` positions
+ * what is not announced any more has been read. The permutation is used until the end. id: the caller's,
+ * never 0. Without memory nothing is known. */
+void hr_victims_begin(struct hr_plan *plan, uint64_t id, struct hr_plan_tree *tree, uint64_t base,
+                      const struct hr_order *order, const uint32_t *permutation, uint32_t begun);
+void hr_victims_end(struct hr_plan *plan, uint64_t id); /* nothing when there is none */
+void hr_victims_read(struct hr_plan_tree *tree, uint32_t entry);
+void hr_victims_free(struct hr_plan *plan);
+
+#endif
