@@ -27,6 +27,7 @@
 #define HR_ABI_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -137,14 +138,25 @@ enum hr_op {
     HR_OP_SEGMENT = 7, /* bytes of a face's object are wanted; path is a struct hr_segment_ask, tree is not
                           used. Answer: one file that is in the cache and holds ask.offset: a segment, or the
                           whole object's file. -ESTALE: nobody knows that face (any more), or the object was
-                          replaced in the store. entry HR_SEGMENT_HINT: nobody waits for the answer */
+                          replaced in the store. entry: enum hr_hint; but for
+                          NONE nobody waits for the answer */
     HR_OP_WHOLE = 8,   /* the same, for the whole object as one plain file. -ENOSPC: it does not fit */
     HR_OP_DIR = 9,     /* the names of directory path are wanted (readdir). Answer: file_id is the NUMBER of
                           index/TREE-NUMBER-BOOT.dir; 0: the index is published */
     HR_OP_COUNT
 };
 
-#define HR_SEGMENT_HINT 1u
+/* What a program says of a face's bytes. SEQUENTIAL, RANDOM and NORMAL are of all of them, as this process
+ * reads them. */
+enum hr_hint {
+    HR_HINT_NONE = 0,
+    HR_HINT_WILLNEED = 1, /* the range is read soon */
+    HR_HINT_SEQUENTIAL = 2,
+    HR_HINT_RANDOM = 3,
+    HR_HINT_NORMAL = 4,   /* neither */
+    HR_HINT_DONTNEED = 5, /* the range is not read again */
+    HR_HINTS
+};
 
 /* What SEGMENT and WHOLE carry in place of a path. */
 struct hr_segment_ask {
@@ -194,6 +206,12 @@ struct hr_slots {
     _Atomic uint32_t said[HR_TREES_MAX]; /* [c] tree.message_seq that somebody printed */
     struct hr_slot slots[HR_SLOTS];      /* [c] */
 };
+
+static inline enum hr_hint hr_slot_hint(const struct hr_slot *slot)
+{
+    bool hint = slot->op == HR_OP_SEGMENT && slot->entry < HR_HINTS;
+    return hint ? (enum hr_hint)slot->entry : HR_HINT_NONE;
+}
 
 /* FNV-1a-32 over the slot from `op` to the end of the path. */
 static inline uint32_t hr_slot_checksum(const struct hr_slot *slot, uint32_t path_len)

@@ -303,11 +303,11 @@ int hr_demand_segment(const struct hr_session *session, enum hr_op op, const str
     return error;
 }
 
-void hr_demand_hint(const struct hr_session *session, const struct hr_segment_ask *wanted)
+void hr_demand_hint(const struct hr_session *session, const struct hr_segment_ask *wanted, enum hr_hint hint)
 {
     struct hr_slot request;
     fill_request(&request, session, HR_OP_SEGMENT, 0);
-    request.entry = HR_SEGMENT_HINT;
+    request.entry = hint;
     request.ticket = take_ticket(session->slots);
     request.path_len = sizeof(*wanted);
     (void)put_request(session->slots, &request, wanted);

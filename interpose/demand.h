@@ -26,7 +26,7 @@ int hr_demand_ask(const struct hr_session *session, enum hr_op op, uint32_t tree
 int hr_demand_segment(const struct hr_session *session, enum hr_op op, const struct hr_segment_ask *ask,
                       struct hr_answer *ret);
 /* The same request for its effect alone: never waits, and is left out when no slot is free. */
-void hr_demand_hint(const struct hr_session *session, const struct hr_segment_ask *ask);
+void hr_demand_hint(const struct hr_session *session, const struct hr_segment_ask *ask, enum hr_hint hint);
 
 /* ---- Parts of the above, for their tests ---- */
 

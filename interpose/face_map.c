@@ -61,16 +61,16 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 struct mapping {
     _Atomic uint32_t seq; /* odd while being written */
     _Atomic uintptr_t at;
-    uint64_t first_id, first_off, offset;
+    uint64_t first_id, first_off, offset, bytes;
     struct hr_face face;
 };
 
 static struct mapping mappings[REMEMBERED];
-static _Atomic unsigned next_mapping; /* ever made */
+_Atomic unsigned hr_face_maps; /* ever made */
 
 static void remember(const struct job *job)
 {
-    unsigned slot = atomic_fetch_add_explicit(&next_mapping, 1, memory_order_relaxed) % REMEMBERED;
+    unsigned slot = atomic_fetch_add_explicit(&hr_face_maps, 1, memory_order_relaxed) % REMEMBERED;
     struct mapping *mapping = &mappings[slot];
     uint32_t seq = atomic_load_explicit(&mapping->seq, memory_order_relaxed);
     if ((seq & 1) || !atomic_compare_exchange_strong(&mapping->seq, &seq, seq + 1)) {
@@ -80,6 +80,7 @@ static void remember(const struct job *job)
     mapping->first_id = job->first_id;
     mapping->first_off = job->first_off;
     mapping->offset = job->offset;
+    mapping->bytes = job->bytes;
     mapping->face = *job->face;
     atomic_store_explicit(&mapping->at, job->at, memory_order_relaxed);
     atomic_store_explicit(&mapping->seq, seq + 2, memory_order_release);
@@ -87,7 +88,7 @@ static void remember(const struct job *job)
 
 static bool recall(uintptr_t at, struct mapping *ret, struct hr_vma *ret_vma)
 {
-    if (atomic_load_explicit(&next_mapping, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&hr_face_maps, memory_order_relaxed) == 0) {
         return false;
     }
     bool looked = false;
@@ -110,10 +111,62 @@ static bool recall(uintptr_t at, struct mapping *ret, struct hr_vma *ret_vma)
     return false;
 }
 
+/* The n-th place as it was at some moment; false: empty, or being written. */
+static bool peek(unsigned n, struct mapping *ret)
+{
+    struct mapping *mapping = &mappings[n];
+    uint32_t seq = atomic_load_explicit(&mapping->seq, memory_order_acquire);
+    if ((seq & 1) || seq == 0) {
+        return false;
+    }
+    hr_copy_shared(ret, mapping, sizeof(*ret));
+    return atomic_load_explicit(&mapping->seq, memory_order_relaxed) == seq;
+}
+
+/* Is it still there? */
+static bool stands(const struct mapping *mapping)
+{
+    struct mapping same;
+    struct hr_vma vma;
+    return recall(mapping->at, &same, &vma) && same.face.id == mapping->face.id;
+}
+
+bool hr_face_is_mapped(uint64_t face_id)
+{
+    struct mapping mapping;
+    for (unsigned i = 0; hr_face_maps_any() && i < REMEMBERED; i++) {
+        if (peek(i, &mapping) && mapping.face.id == face_id && stands(&mapping)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void hr_face_map_advise(const void *address, size_t bytes, int advice)
+{
+    static const enum hr_hint hints[] = {[MADV_NORMAL] = HR_HINT_NORMAL,
+                                         [MADV_RANDOM] = HR_HINT_RANDOM,
+                                         [MADV_SEQUENTIAL] = HR_HINT_SEQUENTIAL};
+    struct mapping mapping;
+    for (unsigned i = 0; i < REMEMBERED; i++) {
+        if (!peek(i, &mapping) || (uintptr_t)address < mapping.at ||
+            (uintptr_t)address - mapping.at >= mapping.bytes || !stands(&mapping)) {
+            continue;
+        }
+        if (advice == MADV_WILLNEED) {
+            uint64_t skipped = (uintptr_t)address - mapping.at, left = mapping.bytes - skipped;
+            hr_segment_hint(&mapping.face, mapping.offset + skipped, bytes < left ? bytes : left);
+        } else if (advice >= 0 && (size_t)advice < sizeof(hints) / sizeof(*hints)) {
+            hr_segment_advise(&mapping.face, 0, mapping.face.size, hints[advice]);
+        }
+        return;
+    }
+}
+
 bool hr_face_mapped_at(const void *address)
 {
     struct hr_vma vma;
-    return atomic_load_explicit(&next_mapping, memory_order_relaxed) > 0 &&
+    return atomic_load_explicit(&hr_face_maps, memory_order_relaxed) > 0 &&
            hr_vma_find((uintptr_t)address, &vma) && vma.object != 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "interpose/face_map.h"
 #include "interpose/segment.h"
 #include "interpose/sys.h"
 #include "interpose/inner.h"
@@ -122,7 +123,7 @@ ssize_t hr_face_copy_range(int in, const struct hr_face *face, off64_t *offset, 
  * -------------------------------------------------------------------------------------------------------- */
 
 /* bytes 0: up to the end. */
-static void hint(const struct hr_face *face, uint64_t offset, uint64_t bytes)
+static void will_need(const struct hr_face *face, uint64_t offset, uint64_t bytes)
 {
     if (offset < face->size) {
         uint64_t rest = face->size - offset;
@@ -135,8 +136,29 @@ int hr_face_advise(const struct hr_face *face, int64_t offset, int64_t bytes, in
     if (bytes < 0 || advice < POSIX_FADV_NORMAL || advice > POSIX_FADV_NOREUSE) {
         return -EINVAL;
     }
-    if (advice == POSIX_FADV_WILLNEED && offset >= 0) {
-        hint(face, (uint64_t)offset, (uint64_t)bytes);
+    if (offset < 0) {
+        return 0;
+    }
+    switch (advice) {
+    case POSIX_FADV_WILLNEED:
+        will_need(face, (uint64_t)offset, (uint64_t)bytes);
+        break;
+    case POSIX_FADV_SEQUENTIAL:
+        hr_segment_advise(face, 0, face->size, HR_HINT_SEQUENTIAL);
+        break;
+    case POSIX_FADV_RANDOM:
+        hr_segment_advise(face, 0, face->size, HR_HINT_RANDOM);
+        break;
+    case POSIX_FADV_NORMAL:
+        hr_segment_advise(face, 0, face->size, HR_HINT_NORMAL);
+        break;
+    case POSIX_FADV_DONTNEED:
+        if (!hr_face_is_mapped(face->id)) { /* as the kernel leaves mapped pages alone */
+            hr_segment_advise(face, (uint64_t)offset, bytes ? (uint64_t)bytes : face->size, HR_HINT_DONTNEED);
+        }
+        break;
+    default:
+        break;
     }
     return 0;
 }
@@ -144,7 +166,7 @@ int hr_face_advise(const struct hr_face *face, int64_t offset, int64_t bytes, in
 int hr_face_readahead(const struct hr_face *face, int64_t offset, size_t bytes)
 {
     if (bytes > 0 && offset >= 0) {
-        hint(face, (uint64_t)offset, bytes);
+        will_need(face, (uint64_t)offset, bytes);
     }
     return 0;
 }

@@ -165,6 +165,17 @@ void hr_segment_hint(const struct hr_face *face, uint64_t offset, uint64_t bytes
     }
     if (offset < end) {
         struct hr_segment_ask request = {.face_id = face->id, .offset = offset, .bytes = end - offset};
-        hr_demand_hint(&face->session, &request);
+        hr_demand_hint(&face->session, &request, HR_HINT_WILLNEED);
     }
+}
+
+void hr_segment_advise(const struct hr_face *face, uint64_t offset, uint64_t bytes, enum hr_hint hint)
+{
+    if (face->id == 0 || offset >= face->size || bytes == 0) {
+        return;
+    }
+    uint64_t left = face->size - offset;
+    struct hr_segment_ask request = {
+        .face_id = face->id, .offset = offset, .bytes = bytes < left ? bytes : left};
+    hr_demand_hint(&face->session, &request, hint);
 }

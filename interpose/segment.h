@@ -28,5 +28,7 @@ ssize_t hr_segment_copy(const struct hr_face *face, void *buffer, size_t bytes, 
 ssize_t hr_segment_copy_ready(const struct hr_face *face, void *buffer, size_t bytes, uint64_t offset);
 /* A hint that the range will be read: asks, does not wait. */
 void hr_segment_hint(const struct hr_face *face, uint64_t offset, uint64_t bytes);
+/* The other hints: tells, does not wait. */
+void hr_segment_advise(const struct hr_face *face, uint64_t offset, uint64_t bytes, enum hr_hint hint);
 
 #endif

@@ -62,3 +62,30 @@ int remap_file_pages(void *address, size_t bytes, int prot, size_t page, int fla
     }
     return HR_REAL(remap_file_pages)(address, bytes, prot, page, flags);
 }
+
+/* All bytes of a face's mapping are here: the advice is the kernel's, and tells how the object is read.
+ * Allocators call this for memory of their own, with none of these four. */
+static inline void tell(const void *address, size_t bytes, int advice)
+{
+    if (HR_UNLIKELY(hr_active) && advice >= MADV_NORMAL && advice <= MADV_WILLNEED && hr_face_maps_any()) {
+        hr_face_map_advise(address, bytes, advice);
+    }
+}
+
+int madvise(void *address, size_t bytes, int advice)
+{
+    int result = HR_REAL(madvise)(address, bytes, advice);
+    if (result == 0) {
+        tell(address, bytes, advice);
+    }
+    return result;
+}
+
+int posix_madvise(void *address, size_t bytes, int advice)
+{
+    int error = HR_REAL(posix_madvise)(address, bytes, advice);
+    if (error == 0) {
+        tell(address, bytes, advice);
+    }
+    return error;
+}

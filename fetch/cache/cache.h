@@ -112,6 +112,9 @@ void hr_cache_touch(struct hr_cache *cache, uint64_t file_id); /* used now: for 
 void hr_cache_announced(struct hr_cache *cache, uint64_t file_id); /* somebody will use it soon */
 void hr_cache_abandoned(struct hr_cache *cache, uint64_t file_id); /* nobody will after all, or again */
 
+/* Segments of a face that lie in the range go first when room is needed. How many there are. */
+unsigned hr_cache_unneeded(struct hr_cache *cache, uint64_t face_id, uint64_t offset, uint64_t bytes);
+
 /* What a finished download must prove before it gets its name. */
 struct hr_verify {
     bool md5; /* whole body's MD5 must be md5_hex */

@@ -118,6 +118,21 @@ void hr_cache_leave(struct hr_cache *cache, struct hr_object *object)
     hr_cache_unlink_later(object);
 }
 
+unsigned hr_cache_unneeded(struct hr_cache *cache, uint64_t face_id, uint64_t offset, uint64_t bytes)
+{
+    struct hr_object *face = hr_face_by_id(cache, face_id);
+    uint64_t end = bytes < UINT64_MAX - offset ? offset + bytes : UINT64_MAX;
+    unsigned count = 0;
+    for (struct hr_object *segment = face ? face->face.segments : NULL; segment;
+         segment = segment->segment.next) {
+        if (segment->cached.offset >= offset && segment->cached.offset + segment->cached.size <= end) {
+            hr_policy_unneeded(&cache->policy, &segment->policy);
+            count++;
+        }
+    }
+    return count;
+}
+
 void hr_cache_drop_segments(struct hr_cache *cache, uint64_t face_id)
 {
     struct hr_object *face = hr_face_by_id(cache, face_id);

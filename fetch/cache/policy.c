@@ -202,7 +202,8 @@ static void keep_first_epoch(struct hr_policy *policy)
 /* An object that is used often counts once a lap: it says nothing about the others. */
 static void count_kept_hit(struct hr_policy *policy, const struct hr_policy_node *node)
 {
-    bool kept = node->list != HR_POLICY_PASSING && node->list != HR_POLICY_AWAITED;
+    bool kept = node->list != HR_POLICY_PASSING && node->list != HR_POLICY_AWAITED &&
+                node->list != HR_POLICY_UNNEEDED;
     bool again = node->list != HR_POLICY_ANNOUNCED && policy->laps[0] && node->stamp >= policy->laps[0];
     if (!kept || again) {
         return;
@@ -301,8 +302,9 @@ void hr_policy_used(struct hr_policy *policy, struct hr_policy_node *node)
     note_unasked(policy, was);
     node->fresh = 0;
     learn(policy, node, hit);
-    bool passes =
-        policy->keep && (was == HR_POLICY_AWAITED || was == HR_POLICY_PASSING) && !has_room_to_keep(policy);
+    bool passes = policy->keep &&
+                  (was == HR_POLICY_AWAITED || was == HR_POLICY_PASSING || was == HR_POLICY_UNNEEDED) &&
+                  !has_room_to_keep(policy);
     leave(policy, node);
     policy->clock++;
     enter(policy, node, passes ? HR_POLICY_PASSING : HR_POLICY_KEPT);
@@ -310,7 +312,8 @@ void hr_policy_used(struct hr_policy *policy, struct hr_policy_node *node)
 
 void hr_policy_announced(struct hr_policy *policy, struct hr_policy_node *node)
 {
-    bool newcomer = node->list == HR_POLICY_AWAITED || node->list == HR_POLICY_PASSING;
+    bool newcomer = node->list == HR_POLICY_AWAITED || node->list == HR_POLICY_PASSING ||
+                    node->list == HR_POLICY_UNNEEDED;
     note_unasked(policy, node->list);
     leave(policy, node);
     enter(policy, node, newcomer ? HR_POLICY_AWAITED : HR_POLICY_ANNOUNCED);
@@ -323,6 +326,12 @@ void hr_policy_abandoned(struct hr_policy *policy, struct hr_policy_node *node)
         leave(policy, node);
         enter(policy, node, newcomer ? HR_POLICY_PASSING : HR_POLICY_KEPT);
     }
+}
+
+void hr_policy_unneeded(struct hr_policy *policy, struct hr_policy_node *node)
+{
+    leave(policy, node);
+    enter(policy, node, HR_POLICY_UNNEEDED);
 }
 
 /* ---- victims ---- */
@@ -412,7 +421,8 @@ struct hr_policy_node *hr_policy_victim(struct hr_policy *policy)
     static const enum hr_policy_place last_resorts[] = {HR_POLICY_PASSING, HR_POLICY_AWAITED,
                                                         HR_POLICY_UNASKED, HR_POLICY_ANNOUNCED};
     expire_announced(policy);
-    struct hr_policy_node *node = useless(policy);
+    struct hr_policy_node *node = oldest_of(policy, HR_POLICY_UNNEEDED);
+    node = node ? node : useless(policy);
     if (!node) {
         node = policy->keep ? keep_victim(policy) : recent_victim(policy);
     }

@@ -40,6 +40,7 @@ enum hr_policy_place {
     HR_POLICY_PASSING,   /* keep: was used, and is the next to go */
     HR_POLICY_AWAITED,   /* came because somebody uses it soon */
     HR_POLICY_ANNOUNCED, /* was kept, and somebody uses it soon */
+    HR_POLICY_UNNEEDED,  /* who used it said that he is done with it */
     HR_POLICY_UNASKED,   /* came on a guess, or was there when the daemon started */
     HR_POLICY_PLACES
 };
@@ -88,6 +89,7 @@ void hr_policy_admit(struct hr_policy *policy, struct hr_policy_node *node, uint
 void hr_policy_used(struct hr_policy *policy, struct hr_policy_node *node);
 void hr_policy_announced(struct hr_policy *policy, struct hr_policy_node *node); /* it is used soon */
 void hr_policy_abandoned(struct hr_policy *policy, struct hr_policy_node *node); /* it is not, after all */
+void hr_policy_unneeded(struct hr_policy *policy, struct hr_policy_node *node);  /* goes before all others */
 void hr_policy_forget(struct hr_policy *policy, struct hr_policy_node *node);    /* it left, why ever */
 /* Room is needed, and so many bytes fit in all. */
 void hr_policy_full(struct hr_policy *policy, uint64_t capacity_bytes);

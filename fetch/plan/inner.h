@@ -361,6 +361,7 @@ void hr_faces_free(struct hr_plan *plan);
 /* window.c: how each thread reads each large object. */
 struct hr_pattern {
     bool cells;           /* it reads on: whole cells */
+    bool exact;           /* it said that it reads here and there: nothing but what it asks for */
     uint64_t piece_bytes; /* else at least so much from the offset on */
     unsigned ahead_cells; /* behind the one that is asked for */
 };
@@ -368,6 +369,10 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *reader, const 
                     struct hr_pattern *ret);
 /* What was asked for last is in a file that ends at `end`: that is where a reader goes on. */
 void hr_window_served(struct hr_plan *plan, const struct hr_reader *reader, uint64_t face_id, uint64_t end);
+/* SEQUENTIAL, RANDOM or NORMAL: of all threads of that process. */
+void hr_window_advise(struct hr_plan *plan, const struct hr_reader *reader, uint64_t face_id);
+/* Does another thread, of any process, read the object these days? */
+bool hr_window_shared(const struct hr_plan *plan, const struct hr_reader *reader, uint64_t face_id);
 /* Cells that may be brought unasked for one reader among those that read now. */
 unsigned hr_window_bound(const struct hr_plan *plan);
 void hr_windows_free(struct hr_plan *plan);

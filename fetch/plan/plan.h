@@ -88,7 +88,7 @@ struct hr_reader {
     uint32_t context; /* whose trees are looked at first; UINT32_MAX: nobody's */
     uint32_t tree;    /* looked at before those; UINT32_MAX: none */
     uint32_t pid, tid;
-    bool hint; /* it will read these bytes, and does not wait for them */
+    enum hr_hint hint; /* it does not read now, it only says what it will do */
 };
 /* SEGMENT, and WHOLE when `whole`: a file that holds ask->offset of a face's object. Everything is checked.
  * Reading on brings the cells behind as well. */
@@ -164,6 +164,8 @@ struct hr_plan_stats {
     uint64_t swept_wasted_bytes;            /* evicted without having been opened */
     uint64_t hits, misses;                  /* opens answered by the cache alone, opens that had to ask */
     uint64_t segment_hits, segment_misses; /* asks for bytes of large objects: there already, or waited for */
+    uint64_t hints[HR_HINTS];              /* what programs said of large objects */
+    uint64_t hints_unneeded;               /* segments that DONTNEED made the next to go */
     uint64_t copied_bytes;                 /* of whole files that came out of segments */
     uint64_t announced, announced_used;    /* objects that loaders said they would open; those then opened */
     uint64_t lookahead_learned, lookahead_dropped; /* guesses how indices become paths */

@@ -153,6 +153,9 @@ static struct range range_for(const struct asked *asked, const struct hr_pattern
 {
     const struct hr_cached *face = asked->face;
     uint64_t offset = asked->ask.offset;
+    if (pattern->exact) {
+        return piece(face, offset, asked->ask.bytes);
+    }
     if (pattern->cells || face->size <= HR_WHOLE_CELLS * (uint64_t)HR_CELL_BYTES) {
         return cell_of(face, offset);
     }
@@ -317,6 +320,17 @@ static void ask_whole(const struct asked *asked, const struct hr_asker *asker)
     hr_plan_pump(plan);
 }
 
+/* What others read is not given up for one that is done with it. */
+static void heed(struct hr_plan *plan, const struct hr_reader *reader, const struct hr_segment_ask *ask)
+{
+    plan->stats.hints[reader->hint]++;
+    if (reader->hint != HR_HINT_DONTNEED) {
+        hr_window_advise(plan, reader, ask->face_id);
+    } else if (!hr_window_shared(plan, reader, ask->face_id)) {
+        plan->stats.hints_unneeded += hr_cache_unneeded(plan->cache, ask->face_id, ask->offset, ask->bytes);
+    }
+}
+
 void hr_plan_segment(struct hr_plan *plan, const struct hr_reader *reader, const struct hr_segment_ask *ask,
                      bool whole, const struct hr_asker *asker)
 {
@@ -333,6 +347,11 @@ void hr_plan_segment(struct hr_plan *plan, const struct hr_reader *reader, const
         hr_answer_error(asker, -EINVAL);
         return;
     }
+    if (reader->hint > HR_HINT_WILLNEED) {
+        heed(plan, reader, ask);
+        return;
+    }
+    plan->stats.hints[HR_HINT_WILLNEED] += reader->hint == HR_HINT_WILLNEED;
     struct asked asked = {.plan = plan, .reader = reader, .face = face, .ask = *ask};
     uint64_t left = ask->offset < face->size ? face->size - ask->offset : 0;
     asked.ask.bytes = ask->bytes < left && left > HR_TAIL_BYTES ? ask->bytes : left;

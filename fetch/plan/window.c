@@ -18,11 +18,13 @@
 #define HR_RUN_GROWS 3           /* before: a piece is so many times what was read */
 #define HR_WINDOW_CELLS_MAX 36   /* 288 MiB: 1.4 GB/s for the 200 ms that a cell takes from afar */
 #define HR_WINDOW_GROWS 4        /* times with each cell: full at the fourth */
+#define HR_WINDOW_TOLD_STEPS 2   /* who says that he reads on begins there: 16 cells */
 #define HR_WINDOW_SHARE 4        /* windows fill at most this part of the cache */
 
 struct reader {
     uint64_t face_id;
-    uint32_t pid, tid;
+    uint32_t pid, tid; /* tid 0: no thread, it holds what the process said */
+    enum hr_hint said;
     int64_t asked_ms;
     uint64_t run;    /* where it has read on from */
     uint64_t offset; /* of its last ask... */
@@ -50,6 +52,18 @@ static struct reader *find(struct hr_plan *plan, const struct hr_reader *who, ui
     }
     *ret_oldest = oldest;
     return NULL;
+}
+
+/* What it said of the object. */
+static enum hr_hint said_by(struct hr_plan *plan, const struct hr_reader *who, uint64_t face_id)
+{
+    const struct hr_reader process = {.pid = who->pid};
+    struct reader *oldest;
+    struct reader *said = plan->readers ? find(plan, &process, face_id, &oldest) : NULL;
+    if (said) {
+        said->asked_ms = hr_clock_ms();
+    }
+    return said ? said->said : HR_HINT_NONE;
 }
 
 static struct reader *find_or_make(struct hr_plan *plan, const struct hr_reader *who, uint64_t face_id)
@@ -123,6 +137,41 @@ static void follow(struct reader *reader, const struct hr_segment_ask *ask)
     }
 }
 
+void hr_window_advise(struct hr_plan *plan, const struct hr_reader *who, uint64_t face_id)
+{
+    const struct hr_reader process = {.pid = who->pid};
+    struct reader *reader = find_or_make(plan, &process, face_id);
+    if (reader) {
+        reader->said = who->hint;
+        reader->asked_ms = hr_clock_ms();
+    }
+}
+
+bool hr_window_shared(const struct hr_plan *plan, const struct hr_reader *who, uint64_t face_id)
+{
+    int64_t since_ms = hr_clock_ms() - HR_READER_QUIET_MS;
+    const struct reader *all = plan->readers ? plan->readers->sets[0] : NULL;
+    for (unsigned i = 0; all && i < HR_READERS; i++) {
+        bool other = all[i].pid != who->pid || all[i].tid != who->tid;
+        if (all[i].face_id == face_id && all[i].tid != 0 && other && all[i].asked_ms >= since_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What it said counts more than what shows. */
+static void heed(struct reader *reader, enum hr_hint said)
+{
+    if (said == HR_HINT_SEQUENTIAL) {
+        reader->cells = true;
+        reader->steps = reader->steps > HR_WINDOW_TOLD_STEPS ? reader->steps : HR_WINDOW_TOLD_STEPS;
+    } else if (said == HR_HINT_RANDOM) {
+        reader->cells = false;
+        reader->steps = 0;
+    }
+}
+
 void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const struct hr_segment_ask *ask,
                     struct hr_pattern *ret)
 {
@@ -131,15 +180,19 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const str
     if (!reader) {
         return;
     }
+    enum hr_hint said = said_by(plan, who, ask->face_id);
     follow(reader, ask);
+    heed(reader, said);
     reader->asked_ms = hr_clock_ms();
     reader->offset = ask->offset;
     reader->wanted = ask->bytes > UINT64_MAX - ask->offset ? UINT64_MAX : ask->offset + ask->bytes;
     reader->end = ask->offset; /* until it is answered */
     ret->cells = reader->cells;
+    ret->exact = said == HR_HINT_RANDOM;
     if (reader->cells) {
         ret->ahead_cells = (unsigned)least(cells_after(reader->steps), hr_window_bound(plan));
-    } else if (ask->offset > reader->run && (ask->offset - reader->run) * HR_RUN_GROWS > ask->bytes) {
+    } else if (!ret->exact && ask->offset > reader->run &&
+               (ask->offset - reader->run) * HR_RUN_GROWS > ask->bytes) {
         ret->piece_bytes = (ask->offset - reader->run) * HR_RUN_GROWS;
     }
 }

@@ -72,6 +72,12 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "known_confidence", json_real(plan->known_confidence));
     json_object_set_new(document, "known_dropped", number(plan->known_dropped));
     json_object_set_new(document, "known_ahead", number(plan->known_ahead));
+    json_object_set_new(document, "hints_willneed", number(plan->hints[HR_HINT_WILLNEED]));
+    json_object_set_new(document, "hints_sequential", number(plan->hints[HR_HINT_SEQUENTIAL]));
+    json_object_set_new(document, "hints_random", number(plan->hints[HR_HINT_RANDOM]));
+    json_object_set_new(document, "hints_normal", number(plan->hints[HR_HINT_NORMAL]));
+    json_object_set_new(document, "hints_dontneed", number(plan->hints[HR_HINT_DONTNEED]));
+    json_object_set_new(document, "hints_unneeded", number(plan->hints_unneeded));
     json_object_set_new(document, "victims_read", number(plan->victims_read));
     json_object_set_new(document, "victims_last", number(plan->victims_last));
     json_object_set_new(document, "replay_steps", number(plan->replay_steps));

@@ -77,7 +77,7 @@ static void ask_bytes(struct hr_intake *intake, const struct hr_slot *slot)
                                .tree = UINT32_MAX,
                                .pid = slot->pid,
                                .tid = slot->tid,
-                               .hint = slot->op == HR_OP_SEGMENT && slot->entry == HR_SEGMENT_HINT};
+                               .hint = hr_slot_hint(slot)};
     if (slot->path_len != sizeof ask) {
         struct hr_answer answer = {.error = -EINVAL};
         asker.fn(asker.owner, asker.ticket, &answer);

@@ -140,7 +140,7 @@ static struct wait *find_thread(struct hr_waits *waits, const struct hr_slot *sl
 
 static bool is_waited_for(const struct hr_slot *slot)
 {
-    bool hint = slot->op == HR_OP_SEGMENT && slot->entry == HR_SEGMENT_HINT;
+    bool hint = hr_slot_hint(slot) != HR_HINT_NONE;
     return slot->op != HR_OP_ANNOUNCE && slot->op != HR_OP_STANDIN && !hint;
 }
 

@@ -87,6 +87,24 @@ static void changed(int fd, size_t size)
     munmap(map, size);
 }
 
+/* What the kernel says, whatever lies behind; and the bytes stay what they are. */
+static void advised(int fd, size_t size)
+{
+    char *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+        probe_say("  advised", false);
+        return;
+    }
+    for (int advice = MADV_NORMAL; advice <= MADV_DONTNEED; advice++) {
+        printf("  advice %d: %d %d", advice, madvise(map, round_up(size), advice),
+               posix_madvise(map, page, advice));
+        printf(" %d %016llx\n", madvise(map + 1, page, advice),
+               (unsigned long long)probe_hash(PROBE_HASH, map, size));
+    }
+    munmap(map, size);
+    printf("  gone: %d %d\n", madvise(map, page, MADV_RANDOM), posix_madvise(map, page, POSIX_MADV_RANDOM));
+}
+
 static void placed(int fd, size_t size)
 {
     size_t bytes = round_up(size) + 2 * page;
@@ -132,6 +150,7 @@ static void one(const char *relative)
         parts(fd, (size_t)size);
         past_the_end(fd, (size_t)size);
         changed(fd, (size_t)size);
+        advised(fd, (size_t)size);
         placed(fd, (size_t)size);
         grown(fd, (size_t)size);
         refused(fd);

@@ -120,6 +120,11 @@ static void the_rest(int fd, off_t size)
     printf("  unread %d, terminal %d, %s\n", unread, isatty(fd), probe_errno(errno));
     printf("  advice %d %d %d\n", posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED),
            posix_fadvise(fd, 0, -5, POSIX_FADV_WILLNEED), posix_fadvise(fd, 0, 0, 77));
+    for (int advice = POSIX_FADV_NORMAL; advice <= POSIX_FADV_NOREUSE; advice++) {
+        printf("  advice %d: %d %d\n", advice, posix_fadvise(fd, 0, 0, advice),
+               posix_fadvise64(fd, size / 2, 4096, advice));
+    }
+    posix_fadvise(fd, 0, 0, POSIX_FADV_NORMAL);
     probe_say("  readahead", readahead(fd, 0, 4096) == 0);
     probe_say("  flock", flock(fd, LOCK_SH | LOCK_NB) == 0);
     probe_say("  unlock", flock(fd, LOCK_UN) == 0);

@@ -288,12 +288,43 @@ static void data_set_changes(void **state)
     }
 }
 
+/* What its user is done with goes first, in whatever way room is made; a use or a word brings it back. */
+static void unneeded_goes_first(void **state)
+{
+    (void)state;
+    for (unsigned keep = 0; keep < 2; keep++) {
+        struct sim *sim = sim_new(256);
+        for (unsigned e = 0; e < (keep ? 3 : 1); e++) {
+            epoch(sim, 0, keep ? 1024 : 200, true);
+        }
+        assert_true(sim->policy.keep == keep);
+        uint32_t names[3], count = 0;
+        for (uint32_t name = 0; name < 1024 && count < 3; name++) {
+            if (sim->there[name] && sim->nodes[name].list == HR_POLICY_KEPT) {
+                hr_policy_unneeded(&sim->policy, &sim->nodes[name]);
+                names[count++] = name;
+            }
+        }
+        assert_int_equal(count, 3);
+        hr_policy_announced(&sim->policy, &sim->nodes[names[1]]);
+        assert_ptr_equal(hr_policy_victim(&sim->policy), &sim->nodes[names[0]]);
+        hr_policy_used(&sim->policy, &sim->nodes[names[0]]);
+        assert_ptr_equal(hr_policy_victim(&sim->policy), &sim->nodes[names[2]]);
+        hr_policy_forget(&sim->policy, &sim->nodes[names[2]]);
+        sim->there[names[2]] = false;
+        struct hr_policy_node *next = hr_policy_victim(&sim->policy);
+        assert_true(next != &sim->nodes[names[1]]);
+        sim_free(sim);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shuffled_epochs),   cmocka_unit_test(first_set_is_kept),
-        cmocka_unit_test(epochs_in_order),   cmocka_unit_test(working_sets),
-        cmocka_unit_test(scan_after_epochs), cmocka_unit_test(data_set_changes),
+        cmocka_unit_test(shuffled_epochs),     cmocka_unit_test(first_set_is_kept),
+        cmocka_unit_test(epochs_in_order),     cmocka_unit_test(working_sets),
+        cmocka_unit_test(scan_after_epochs),   cmocka_unit_test(data_set_changes),
+        cmocka_unit_test(unneeded_goes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

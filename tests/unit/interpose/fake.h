@@ -61,6 +61,7 @@ struct fake {
     pthread_t thread;
     _Atomic uint64_t next_file_id;
     _Atomic unsigned requests[HR_OP_COUNT];
+    _Atomic unsigned hints[HR_HINTS]; /* of SEGMENT: its entry */
     _Atomic bool stop;
     _Atomic bool deaf;         /* beats, but does not answer */
     _Atomic unsigned lose;     /* drops that many requests */
@@ -322,6 +323,8 @@ static void fake_serve(struct fake *fake, const struct hr_slot *slot)
     FAKE_MUST(slot->op > HR_OP_NONE && slot->op < HR_OP_COUNT);
     FAKE_MUST(slot->tree == FAKE_TREE || slot->op == HR_OP_SEGMENT || slot->op == HR_OP_WHOLE);
     atomic_fetch_add(&fake->requests[slot->op], 1);
+    FAKE_MUST(slot->op != HR_OP_SEGMENT || slot->entry < HR_HINTS);
+    atomic_fetch_add(&fake->hints[hr_slot_hint(slot)], slot->op == HR_OP_SEGMENT);
     if (atomic_load(&fake->lose)) {
         atomic_fetch_sub(&fake->lose, 1);
         return;
