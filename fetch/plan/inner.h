@@ -129,6 +129,8 @@ struct hr_plan_tree {
     struct hr_recheck *recheck; /* of this generation's file, while it runs */
     struct hr_ranks *ranks;     /* of this generation; NULL until an announcement needs them */
     uint64_t announced_used;
+    uint32_t tails_missed;    /* large objects whose end was asked for before it was there... */
+    uint64_t tail_bytes;      /* ...and the longest of those ends */
     struct hr_opened *opened; /* opened.c; NULL until something is */
     uint64_t noted;           /* opens that clients noted */
     int64_t sweep_after_ms;   /* a sweep's fetch failed: not before */
@@ -222,6 +224,7 @@ struct hr_plan {
     struct hr_want *placed; /* queued wants that have their place in the cache */
     struct hr_md5_off *md5_off;
     struct hr_guide *guides;           /* hash: what each job's loaders announced */
+    struct hr_heads *heads;            /* heads.c; NULL until a large object is announced */
     struct hr_epoch_left *epochs_left; /* victims.c: what known orders still need */
     struct hr_knowns *knowns;  /* epochs whose order is known, and the search; NULL until a loader needs it */
     struct hr_making *makings; /* hash */
@@ -450,6 +453,15 @@ void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry);
 void hr_lookahead_advance(struct hr_plan *plan);
 void hr_lookahead_stats(const struct hr_plan *plan, struct hr_plan_stats *stats); /* of now */
 void hr_lookahead_free(struct hr_plan *plan);
+
+/* heads.c: of large objects. */
+/* A loader announced it: its beginning is brought. False: there is no room until something is opened. */
+bool hr_head_ahead(struct hr_plan_tree *tree, uint32_t entry);
+/* Some of it is read. in_time: what is read was there or on its way. */
+void hr_head_read(struct hr_plan *plan, uint64_t face_id, bool in_time);
+/* A program asked for the end of one and had to wait. */
+void hr_tail_missed(struct hr_plan_tree *tree, uint64_t bytes);
+void hr_heads_free(struct hr_plan *plan);
 
 /* proof.c */
 /* The first answer of a try: fills the want's size, version and proofs, or finds another object than the one

@@ -135,6 +135,7 @@ void hr_lookahead_free(struct hr_plan *plan)
 {
     hr_sweep_end(plan);
     hr_known_free(plan);
+    hr_heads_free(plan);
     struct hr_guide *guide, *next;
     HASH_ITER(hh, plan->guides, guide, next)
     {
@@ -231,8 +232,12 @@ static bool ask_for_next(struct batch *batch)
     while (batch->asked < batch->count) {
         uint32_t entry = entry_of(batch, batch->asked);
         uint32_t word = atomic_load_explicit(&tree->states->states[entry].word, memory_order_relaxed);
-        bool wanted = tree->marks[entry] & HR_ENTRY_ANNOUNCED && HR_STATE_KIND(word) == HR_STATE_ABSENT;
-        if (wanted && !hr_sweep_ahead(tree, entry, HR_REASON_LOOKAHEAD)) {
+        bool large = tree->index.entries[entry].size > tree->plan->options.small_max_bytes;
+        bool absent = HR_STATE_KIND(word) == HR_STATE_ABSENT ||
+                      (large && HR_STATE_KIND(word) == HR_STATE_FACE); /* of its bytes nothing is said */
+        bool wanted = tree->marks[entry] & HR_ENTRY_ANNOUNCED && absent;
+        if (wanted &&
+            !(large ? hr_head_ahead(tree, entry) : hr_sweep_ahead(tree, entry, HR_REASON_LOOKAHEAD))) {
             return false;
         }
         batch->asked++;

@@ -253,6 +253,16 @@ static void wait_for(struct hr_want *want, const struct hr_asker *asker)
     hr_waiters_add(&want->waiters, asker);
 }
 
+/* A jump to the end, where it was not there: the end of the next one may be brought along. */
+static void note_tail(const struct asked *asked, const struct hr_pattern *pattern)
+{
+    uint64_t left = asked->face->size - asked->ask.offset;
+    if (!asked->reader->hint && !pattern->cells && left <= HR_TAIL_BYTES &&
+        asked->face->size > HR_WHOLE_CELLS * (uint64_t)HR_CELL_BYTES) {
+        hr_tail_missed(asked->tree, left);
+    }
+}
+
 static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
 {
     struct hr_plan *plan = asked->plan;
@@ -262,6 +272,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
     const struct hr_cached *there = segment_there(asked);
     if (there) {
         if (!asked->reader->hint) {
+            hr_head_read(plan, face_id, true);
             plan->stats.segment_hits++;
             hr_tree_file_used(plan, there->file_id);
         }
@@ -281,9 +292,13 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
     while (want && (offset < want->first || offset >= want->first + want->size)) {
         want = want->cell_next;
     }
+    if (!asked->reader->hint) {
+        hr_head_read(plan, face_id, want != NULL);
+    }
     if (want) {
         hr_want_promote(want, reason);
     } else {
+        note_tail(asked, &pattern);
         struct range range = range_for(asked, &pattern);
         want = hr_want_add_range(asked->tree, asked->face, HR_WANT_SEGMENT, reason, range.first, range.bytes);
     }
