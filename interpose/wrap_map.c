@@ -64,28 +64,37 @@ int remap_file_pages(void *address, size_t bytes, int prot, size_t page, int fla
 }
 
 /* All bytes of a face's mapping are here: the advice is the kernel's, and tells how the object is read.
- * Allocators call this for memory of their own, with none of these four. */
-static inline void tell(const void *address, size_t bytes, int advice)
+ * Allocators give other advice, about memory of their own. */
+static inline bool may_tell(int advice)
 {
-    if (HR_UNLIKELY(hr_active) && advice >= MADV_NORMAL && advice <= MADV_WILLNEED && hr_face_maps_any()) {
-        hr_face_map_advise(address, bytes, advice);
-    }
+    return HR_UNLIKELY(hr_active) && advice >= MADV_NORMAL && advice <= MADV_WILLNEED && hr_face_maps_any();
 }
 
-int madvise(void *address, size_t bytes, int advice)
+static HR_NOINLINE int madvise_told(void *address, size_t bytes, int advice)
 {
     int result = HR_REAL(madvise)(address, bytes, advice);
     if (result == 0) {
-        tell(address, bytes, advice);
+        hr_face_map_advise(address, bytes, advice);
     }
     return result;
 }
 
-int posix_madvise(void *address, size_t bytes, int advice)
+static HR_NOINLINE int posix_madvise_told(void *address, size_t bytes, int advice)
 {
     int error = HR_REAL(posix_madvise)(address, bytes, advice);
     if (error == 0) {
-        tell(address, bytes, advice);
+        hr_face_map_advise(address, bytes, advice);
     }
     return error;
+}
+
+int madvise(void *address, size_t bytes, int advice)
+{
+    return may_tell(advice) ? madvise_told(address, bytes, advice) : HR_REAL(madvise)(address, bytes, advice);
+}
+
+int posix_madvise(void *address, size_t bytes, int advice)
+{
+    return may_tell(advice) ? posix_madvise_told(address, bytes, advice)
+                            : HR_REAL(posix_madvise)(address, bytes, advice);
 }

@@ -87,7 +87,7 @@ static void test_beginnings_are_there(void **state)
     open_objects(lab, SIZE, 256 * MIB);
     begin_epoch(lab);
     struct hr_plan_stats stats = lab_stats(lab);
-    assert_int_equal(stats.lookahead_learned, 1);
+    assert_true(stats.lookahead_learned > 0);
     assert_int_equal(stats.heads_ahead, 4);
     assert_int_equal(stats.lookahead_waiting, 4);
     assert_int_equal(s3_gets(lab->s3), 4);
