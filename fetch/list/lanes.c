@@ -96,6 +96,14 @@ void hr_list_lanes_throttled(struct hr_list_lanes *lanes)
 /* ---- asking ----------------------------------------------------------------------------------------------
  */
 
+/* As far as is known the lane stands at its end. A page would tell that, too, and bring the next lane's keys
+ * once more. */
+static bool at_its_end(struct hr_list_lanes *lanes, const struct lane *lane)
+{
+    return lane->begun && !lane->tail && lane->upto.at != NULL && lanes->probe_count < lanes->probe_room &&
+           hr_lane_keys(lanes, lane) < TAIL_PART * lanes->page_keys;
+}
+
 static int ask_page(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret)
 {
     if (lanes->progress.listing >= (unsigned)lanes->width) {
@@ -105,6 +113,10 @@ static int ask_page(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret)
         struct lane *lane = &lanes->lanes[i];
         if (lane->used && !lane->asked) {
             lane->asked = true;
+            if (at_its_end(lanes, lane)) {
+                lane->tail = true;
+                return hr_lanes_send_probe(lanes, hr_lane_view(lane->gaps[0].cut), i, ret);
+            }
             lanes->progress.pages++;
             if (++lanes->progress.listing > lanes->progress.listing_max) {
                 lanes->progress.listing_max = lanes->progress.listing;
@@ -293,5 +305,21 @@ int hr_list_lanes_page(struct hr_list_lanes *lanes, uint32_t number, const struc
     }
     rc = take > 0 ? move_lane(lanes, lane, listed, take) : 0;
     lane->begun = true;
+    lane->tail = false;
+    return rc;
+}
+
+int hr_lane_tail(struct hr_list_lanes *lanes, uint32_t number, struct hr_key key)
+{
+    struct lane *lane = &lanes->lanes[number];
+
+    lane->asked = false;
+    if (key.at != NULL && hr_key_compare(key, hr_lane_view(lane->upto)) <= 0) {
+        return 0;
+    }
+    int rc = see(lanes, lane->seam_behind, 0, key);
+    if (rc == 0) {
+        finish_lane(lanes, lane);
+    }
     return rc;
 }

@@ -12,6 +12,7 @@
 #define STEAL_PAGES 1.0 /* a range of less is left to its lane; */
 #define STEAL_LATE 0.7  /* and in the end of a listing */
 #define EARLY_PAGES 20u /* before so many, nothing is known of an end */
+#define TAIL_PART 0.02  /* of a page: where less is left, one key is asked for */
 
 /* An owned string. at NULL: none. */
 struct text {
@@ -41,6 +42,7 @@ struct lane {
     struct text upto;                  /* at NULL: to the end */
     uint32_t seam_before, seam_behind; /* UINT32_MAX: none */
     bool begun;                        /* its first page has come */
+    bool tail;                         /* whether anything is left is asked by one key, since its last page */
     uint32_t fork;                     /* first byte in which the keys of its last page differ */
     double listed, guessed;            /* keys that came, and how many were expected for that way */
     double surplus;                    /* of late: keys that came where hardly any were expected */
@@ -52,6 +54,7 @@ struct lane {
 
 struct probe {
     bool used;
+    uint32_t lane; /* whose tail it asks about; UINT32_MAX: it looks ahead */
     struct text cut;
 };
 
@@ -92,6 +95,7 @@ double hr_lane_correction(const struct hr_list_lanes *lanes, const struct lane *
 /* Keys that are left, guessed. */
 double hr_lane_gap_keys(struct hr_list_lanes *lanes, const struct lane *lane, uint32_t number);
 double hr_lane_keys(struct hr_list_lanes *lanes, const struct lane *lane);
+double hr_lanes_keys(struct hr_list_lanes *lanes); /* of all lanes */
 
 /* The lane and gap that a string lies in: behind the cut, up to the next. NULL: in none. */
 struct lane *hr_lane_find(struct hr_list_lanes *lanes, struct hr_key at, uint32_t *ret_gap);
@@ -107,6 +111,13 @@ int hr_lanes_steal(struct hr_list_lanes *lanes);
 /* More came of late than the picture knew of; where lanes are idle, less of it is enough. */
 bool hr_lane_astray(const struct hr_list_lanes *lanes, const struct lane *lane);
 
+/* The first key behind the lane's last one (at NULL: there is none) has come. 0 or -EPROTO. */
+int hr_lane_tail(struct hr_list_lanes *lanes, uint32_t number, struct hr_key key);
+
+/* Asks for the key behind `cut`, for a lane's tail or (UINT32_MAX) to look ahead. 1 or -ENOMEM. There is room
+ * for it. */
+int hr_lanes_send_probe(struct hr_list_lanes *lanes, struct hr_key cut, uint32_t lane,
+                        struct hr_list_lanes_ask *ret);
 /* The next probe that is worth it. 1, 0, -ENOMEM. */
 int hr_lanes_next_probe(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret);
 

@@ -11,7 +11,8 @@
 #include "fetch/list/lanes.h"
 #include "fetch/list/page.h"
 
-#define CRUMBS_MAX 16u /* full pages of fewer keys are not worth lanes; ours */
+#define CRUMBS_MAX 16u         /* full pages of fewer keys are not worth lanes; ours */
+#define ONE_ANSWER_KEYS 10000u /* more than any store with pages sends in one; ours */
 
 /* A request under way. */
 struct flight {
@@ -208,6 +209,7 @@ static int narrow(struct hr_lister *lister, const char *why)
 #define WHY_MAX "the store does not honour max-keys"
 #define WHY_REFUSED "the store refuses a request by start-after"
 #define WHY_EMPTY "the store sends empty pages and says there are more"
+#define WHY_WHOLE "the store sends all keys in one answer"
 
 /* ---- taking a page ---------------------------------------------------------------------------------------
  */
@@ -348,6 +350,9 @@ static int turn_page(struct hr_lister *lister, const struct hr_call *call, bool 
         }
     } else if (rc == 0) {
         lister->progress.pages++;
+        if (lister->progress.pages == 1 && call->listed_count > ONE_ANSWER_KEYS) {
+            snprintf(lister->note, sizeof(lister->note), "%s", WHY_WHOLE);
+        }
     }
     if (rc < 0) {
         (void)hr_page_fault(message, lister->progress.pages + 1, "cannot ask for it: %s", strerror(-rc));
@@ -388,7 +393,8 @@ static int turn_wide(struct hr_lister *lister, const struct flight *flight, bool
     return *ret_complete ? 0 : ask_lanes(lister);
 }
 
-static int turn_probe(struct hr_lister *lister, const struct flight *flight,
+/* It may be the last answer: a lane at its end asks for one key. */
+static int turn_probe(struct hr_lister *lister, const struct flight *flight, bool *ret_complete,
                       char message[HR_PAGE_MESSAGE_BYTES])
 {
     const struct hr_call *call = flight->call;
@@ -413,7 +419,11 @@ static int turn_probe(struct hr_lister *lister, const struct flight *flight,
     if (rc == -EPROTO) {
         return narrow(lister, WHY_AFTER);
     }
-    return rc < 0 ? rc : ask_lanes(lister);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret_complete = hr_list_lanes_done(lister->lanes);
+    return *ret_complete ? 0 : ask_lanes(lister);
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------
@@ -432,7 +442,7 @@ static int turn(struct hr_lister *lister, const struct flight *flight, bool *ret
         (void)hr_page_fault(message, lister->progress.pages + 1, "%s", call->message);
     }
     if (flight->ask.probe) {
-        return turn_probe(lister, flight, message);
+        return turn_probe(lister, flight, ret_complete, message);
     }
     if (call->error != 0) {
         return call->error;

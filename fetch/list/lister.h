@@ -51,7 +51,8 @@ void hr_lister_progress(const struct hr_lister *lister, struct hr_lister_progres
 bool hr_lister_all_in(const struct hr_lister *lister, const char *dir, uint32_t dir_len);
 /* The credentials are good and listing is not allowed to them. */
 bool hr_lister_denied(const struct hr_lister *lister);
-/* Why this store is listed page by page, for people; "" when it is not, or was not found out. */
+/* Why this store is listed page by page (or all of it came at once), for people; "" when it is not, or was
+ * not found out. */
 const char *hr_lister_note(const struct hr_lister *lister);
 int64_t hr_lister_began_ns(const struct hr_lister *lister); /* wall clock */
 void hr_lister_free(struct hr_lister *lister);              /* stops it if it runs; accepts NULL */

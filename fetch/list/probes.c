@@ -5,7 +5,7 @@
 #include "fetch/base/cleanup.h"
 
 #define PROBES_A_GAP 7u    /* in flight inside one gap */
-#define LOOKS_FIRST 12u    /* cuts tried at each byte of the first page's last key, */
+#define LOOKS_FIRST 16u    /* cuts tried at each byte of the first page's last key, */
 #define LOOKS_A_LEVEL 4u   /* and of later ones */
 #define ASTRAY_PAGES 0.5   /* so many unexpected pages make a lane look up */
 #define GAPS_A_LANE 4.0    /* cuts known ahead, so that a thief need not wait */
@@ -48,7 +48,8 @@ static bool being_probed(const struct hr_list_lanes *lanes, struct hr_key cut)
     return false;
 }
 
-static int send_probe(struct hr_list_lanes *lanes, struct hr_key cut, struct hr_list_lanes_ask *ret)
+int hr_lanes_send_probe(struct hr_list_lanes *lanes, struct hr_key cut, uint32_t lane,
+                        struct hr_list_lanes_ask *ret)
 {
     uint32_t number = 0;
     while (lanes->probes[number].used) {
@@ -60,6 +61,7 @@ static int send_probe(struct hr_list_lanes *lanes, struct hr_key cut, struct hr_
         return rc;
     }
     probe->used = true;
+    probe->lane = lane;
     lanes->probe_count++;
     lanes->progress.probes++;
     *ret =
@@ -84,7 +86,7 @@ static int look_up(struct hr_list_lanes *lanes, struct lane *lane, struct hr_lis
             struct hr_key key = {cut, len};
             if (len > 0 && (end.at == NULL || hr_key_compare(key, end) < 0) && !being_probed(lanes, key)) {
                 lane->gaps[0].probing++;
-                return send_probe(lanes, key, ret);
+                return hr_lanes_send_probe(lanes, key, UINT32_MAX, ret);
             }
         }
     }
@@ -116,7 +118,7 @@ static int probe_gap(struct hr_list_lanes *lanes, struct lane *lane, uint32_t nu
             struct hr_key key = {cut, len};
             if (len > 0 && !being_probed(lanes, key)) {
                 gap->probing++;
-                return send_probe(lanes, key, ret);
+                return hr_lanes_send_probe(lanes, key, UINT32_MAX, ret);
             }
         }
     }
@@ -127,10 +129,7 @@ static int probe_gap(struct hr_list_lanes *lanes, struct lane *lane, uint32_t nu
 /* Asks about the largest gap that is too large. 1, 0 or -ENOMEM. */
 static int look_ahead(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret)
 {
-    double total = 0;
-    for (uint32_t i = 0; i < lanes->lane_room; i++) {
-        total += lanes->lanes[i].used ? hr_lane_keys(lanes, &lanes->lanes[i]) : 0;
-    }
+    double total = hr_lanes_keys(lanes);
     lanes->late = lanes->pages_in > EARLY_PAGES && total < LATE_ROUNDS * lanes->width * lanes->page_keys;
     double pages = (double)lanes->pages_in + total / lanes->page_keys;
     if ((double)lanes->progress.probes > PROBES_ANY + PROBES_A_PAGE * pages) {
@@ -229,6 +228,9 @@ int hr_list_lanes_probe(struct hr_list_lanes *lanes, uint32_t probe_number, stru
     lanes->probe_count--;
     if (key.at != NULL && hr_key_compare(key, cut) <= 0) {
         return -EPROTO;
+    }
+    if (probe->lane != UINT32_MAX) {
+        return hr_lane_tail(lanes, probe->lane, key);
     }
     struct lane *lane = hr_lane_find(lanes, cut, &gap);
     if (key.at != NULL) {

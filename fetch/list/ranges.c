@@ -7,6 +7,9 @@
 
 #define WASTE_PART 0.2   /* of a short listing's pages may bring nothing; */
 #define WASTE_A_LANE 0.3 /* so much of a page each lane costs at its end */
+#define SHORT_ROUNDS 8.0 /* a listing of fewer pages a lane is short: */
+#define STEAL_SHORT 1.5  /* a range of fewer pages is left to its lane there */
+#define SPARE_PART 0.3   /* so much better must a cut halve that makes one page more */
 
 int hr_lane_copy(struct hr_key key, struct text *ret)
 {
@@ -79,6 +82,15 @@ double hr_lane_keys(struct hr_list_lanes *lanes, const struct lane *lane)
     double sum = 0;
     for (uint32_t i = 0; i < lane->gap_count; i++) {
         sum += hr_lane_gap_keys(lanes, lane, i);
+    }
+    return sum;
+}
+
+double hr_lanes_keys(struct hr_list_lanes *lanes)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < lanes->lane_room; i++) {
+        sum += lanes->lanes[i].used ? hr_lane_keys(lanes, &lanes->lanes[i]) : 0;
     }
     return sum;
 }
@@ -169,9 +181,11 @@ static int new_seam(struct hr_list_lanes *lanes, uint32_t *ret)
     return 0;
 }
 
-/* The cut that leaves about half of the lane's keys on each side; 0: none is worth it. */
+/* The cut that leaves about half of the lane's keys on each side, in pages that are full; 0: none is worth
+ * it. */
 static uint32_t middle_gap(struct hr_list_lanes *lanes, const struct lane *lane)
 {
+    double page = lanes->page_keys;
     double total = hr_lane_keys(lanes, lane);
     double before = 0;
     double best = 0;
@@ -179,7 +193,8 @@ static uint32_t middle_gap(struct hr_list_lanes *lanes, const struct lane *lane)
     for (uint32_t i = 1; i < lane->gap_count; i++) {
         before += hr_lane_gap_keys(lanes, lane, i - 1);
         double behind = total - before;
-        double least = before < behind ? before : behind;
+        double more = ceil(before / page) + ceil(behind / page) - ceil(total / page);
+        double least = (before < behind ? before : behind) * (1 - SPARE_PART * more);
         if (least > best) {
             best = least;
             pick = i;
@@ -228,13 +243,10 @@ static int split(struct hr_list_lanes *lanes, struct lane *victim, uint32_t from
 
 bool hr_lanes_room(struct hr_list_lanes *lanes, unsigned pages_ahead)
 {
-    double left = 0;
     if (lanes->pages_in > lanes->width_max) {
         return true;
     }
-    for (uint32_t i = 0; i < lanes->lane_room; i++) {
-        left += lanes->lanes[i].used ? hr_lane_keys(lanes, &lanes->lanes[i]) / lanes->page_keys : 0;
-    }
+    double left = hr_lanes_keys(lanes) / lanes->page_keys;
     double came = (double)lanes->pages_in + pages_ahead;
     if (left < lanes->width_max && left > came) {
         left = came; /* of few pages the picture tells more than there are */
@@ -242,16 +254,27 @@ bool hr_lanes_room(struct hr_list_lanes *lanes, unsigned pages_ahead)
     return lanes->wasted + WASTE_A_LANE * (lanes->lane_count + 1) <= WASTE_PART * (came + left);
 }
 
+/* Pages of which a range is worth two lanes. In a short listing every part of a page shows, and no range is
+ * the last one for long. */
+static double steal_pages(struct hr_list_lanes *lanes)
+{
+    if (lanes->pages_in <= EARLY_PAGES) {
+        return STEAL_PAGES;
+    }
+    double pages = (double)lanes->pages_in + hr_lanes_keys(lanes) / lanes->page_keys;
+    return pages < SHORT_ROUNDS * lanes->width_max ? STEAL_SHORT : STEAL_LATE;
+}
+
 /* An idle lane takes half of the largest range that is worth it. 1: one did, 0, -ENOMEM. */
 int hr_lanes_steal(struct hr_list_lanes *lanes)
 {
     struct lane *victim = NULL;
-    double most = (lanes->pages_in > EARLY_PAGES ? STEAL_LATE : STEAL_PAGES) * lanes->page_keys;
     uint32_t at = 0;
 
     if (!hr_lanes_room(lanes, 0)) {
         return 0;
     }
+    double most = steal_pages(lanes) * lanes->page_keys;
     for (uint32_t i = 0; i < lanes->lane_room; i++) {
         struct lane *lane = &lanes->lanes[i];
         if (!lane->used || lane->gap_count < 2) {

@@ -62,11 +62,8 @@ static void note_import(struct hr_plan_tree *tree, int error, const char *messag
     snprintf(tree->import_end.message, sizeof tree->import_end.message, "%s", message);
 }
 
-/* The names are published: what is being listed is not needed any more. */
 static void imported(struct hr_plan_tree *tree)
 {
-    hr_lister_free(tree->lister);
-    tree->lister = NULL;
     note_import(tree, 0, "");
     hr_listing_ended(tree);
 }
@@ -107,7 +104,7 @@ static void finish(struct hr_adopting *adopting)
                                    adopting->listed_ns, &index);
     if (error == 0) {
         tree->next_gen++;
-        error = hr_listing_publish(tree, &index);
+        error = hr_listing_replace(tree, &index);
     }
     if (error < 0) {
         fail(adopting, error, strerror(-error));
@@ -330,12 +327,12 @@ int hr_adopting_index(struct hr_plan *plan, uint32_t number, int fd, uint64_t of
     error = hr_index_import(plan->index_dir, fd, offset, tree->id, tree->next_gen, &index);
     if (error == 0) {
         tree->next_gen++;
-        error = hr_listing_publish(tree, &index);
+        error = hr_listing_replace(tree, &index);
     }
     if (error < 0) {
         snprintf(ret_message, HR_MESSAGE_MAX, "%s",
                  error == -EBADMSG           ? "it is damaged or cut off"
-                 : error == -EPROTONOSUPPORT ? "it was made by another version of headrace"
+                 : error == -EPROTONOSUPPORT ? HR_ADOPTING_OTHER_VERSION
                                              : strerror(-error));
         return error;
     }

@@ -21,6 +21,11 @@ bool hr_adopting_ask(struct hr_plan_tree *tree, enum hr_op op, const char *path,
 
 /* ---- imports ---- */
 
+/* For people, of an exported index whose layout or first line is not ours. */
+#define HR_ADOPTING_OTHER_VERSION                                                                            \
+    "it was made by another version of headrace: export it again with this one (`headrace index export`), "  \
+    "or list the map here (`headrace refresh`)"
+
 struct hr_import {
     const char *const *files; /* absolute */
     unsigned file_count;

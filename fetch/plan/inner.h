@@ -8,6 +8,7 @@
 #include "fetch/base/log.h"
 #include "fetch/list/filter.h"
 #include "fetch/list/lister.h"
+#include "fetch/list/sealer.h"
 #include "fetch/plan/brought.h"
 #include "fetch/plan/plan.h"
 
@@ -85,7 +86,8 @@ struct hr_plan_tree {
     uint8_t *marks;     /* one an entry */
     uint32_t next_gen;
     /* Listing. */
-    struct hr_lister *lister;
+    struct hr_lister *lister; /* until what it brought is published */
+    struct hr_sealer *sealer; /* what the lister brought; it listens no more then */
     struct hr_waiter *list_waiters;
     char *list_file;              /* list=FILE: where the names come from; NULL: from listings */
     uint64_t list_file_bytes;     /* as it was read last; 0: not in this life of the daemon */
@@ -285,12 +287,16 @@ void hr_tree_drain_all(struct hr_plan *plan); /* what clients noted, of all tree
 
 /* listing.c */
 int64_t hr_tree_until_ms(const struct hr_plan_tree *tree, int64_t told_ms); /* by `revalidate` */
-void hr_listing_report_hidden(struct hr_plan_tree *tree, struct hr_index_builder *builder);
+void hr_listing_report_hidden(struct hr_plan_tree *tree, const struct hr_index_builder *builder);
 void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker); /* asker NULL: nobody waits */
+/* Gives up what is being listed or sealed. */
+void hr_listing_stop(struct hr_plan_tree *tree);
 /* Lists anew, from now on, whatever is there. Which end of a listing (list_end.count) it will be. */
 uint64_t hr_listing_again(struct hr_plan_tree *tree);
-/* Makes index (taken over) the tree's generation. */
+/* Makes index (taken over) the tree's generation. Nothing of the tree is being sealed. */
 int hr_listing_publish(struct hr_plan_tree *tree, struct hr_index *index);
+/* The same in the place of what is being listed or sealed, which ends without a word. */
+int hr_listing_replace(struct hr_plan_tree *tree, struct hr_index *index);
 /* The tree has new names, or could not get them: tells who waits. denied: LIST is not allowed. */
 void hr_listing_ended(struct hr_plan_tree *tree);
 void hr_listing_failed(struct hr_plan_tree *tree, int error, bool denied, const char *message);

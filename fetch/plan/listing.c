@@ -124,6 +124,17 @@ int hr_listing_publish(struct hr_plan_tree *tree, struct hr_index *index)
     return error;
 }
 
+int hr_listing_replace(struct hr_plan_tree *tree, struct hr_index *index)
+{
+    bool running = tree->lister != NULL;
+    hr_listing_stop(tree);
+    int error = hr_listing_publish(tree, index);
+    if (error < 0 && running) {
+        hr_listing_want(tree, NULL); /* for who waits for the one that ended */
+    }
+    return error;
+}
+
 int hr_listing_adopt(struct hr_plan_tree *tree)
 {
     struct hr_index index = {0};
@@ -147,7 +158,7 @@ int hr_listing_adopt(struct hr_plan_tree *tree)
     return error;
 }
 
-void hr_listing_report_hidden(struct hr_plan_tree *tree, struct hr_index_builder *builder)
+void hr_listing_report_hidden(struct hr_plan_tree *tree, const struct hr_index_builder *builder)
 {
     static const char *const why[HR_HIDDEN_COUNT] = {
         [HR_HIDDEN_EMPTY_PART] = "has an empty part",
@@ -227,37 +238,70 @@ static void report_listing(const struct hr_plan_tree *tree, const struct hr_list
     }
 }
 
+void hr_listing_stop(struct hr_plan_tree *tree)
+{
+    hr_sealer_free(tree->sealer);
+    hr_lister_free(tree->lister);
+    tree->sealer = NULL;
+    tree->lister = NULL;
+}
+
+static void listing_failed(struct hr_plan_tree *tree, int error, const char *message)
+{
+    bool denied = hr_lister_denied(tree->lister);
+    hr_listing_stop(tree);
+    tree->plan->stats.listings++;
+    hr_listing_failed(tree, error, denied, message);
+}
+
+static void not_written(struct hr_plan_tree *tree, int error)
+{
+    char text[HR_MESSAGE_MAX];
+    snprintf(text, sizeof text, "cannot write the index under %.200s: %s", tree->plan->index_dir,
+             strerror(-error));
+    listing_failed(tree, error, text);
+}
+
+static void sealed(void *owner, int error, struct hr_index *index, const struct hr_index_builder *builder)
+{
+    struct hr_plan_tree *tree = owner;
+    hr_listing_report_hidden(tree, builder);
+    error = error == 0 ? hr_listing_publish(tree, index) : error;
+    if (error < 0) {
+        not_written(tree, error);
+        return;
+    }
+    hr_listing_stop(tree);
+    tree->plan->stats.listings++;
+    tree->listed = true;
+    hr_listing_ended(tree);
+}
+
+/* The lister stays until its names are published: to everybody else the tree is being listed until then. */
 static void listing_done(void *owner, struct hr_lister *lister, int error, const char *message)
 {
     struct hr_plan_tree *tree = owner;
-    tree->lister = NULL;
-    tree->plan->stats.listings++;
-    struct hr_index index = {0};
-    char text[HR_MESSAGE_MAX];
     report_listing(tree, lister);
-    if (error == 0) {
-        struct hr_index_builder *builder = hr_lister_take(lister);
-        hr_listing_report_hidden(tree, builder);
-        error = hr_builder_publish(builder, tree->plan->index_dir, tree->id, tree->next_gen,
-                                   hr_lister_began_ns(lister), &index);
-        hr_builder_free(builder);
-        if (error == 0) {
-            tree->next_gen++;
-            error = hr_listing_publish(tree, &index);
-        }
-        if (error < 0) {
-            snprintf(text, sizeof text, "cannot write the index under %.200s: %s", tree->plan->index_dir,
-                     strerror(-error));
-            message = text;
-        }
-    }
-    bool denied = hr_lister_denied(lister);
-    hr_lister_free(lister);
     if (error < 0) {
-        hr_listing_failed(tree, error, denied, message);
-    } else {
-        tree->listed = true;
-        hr_listing_ended(tree);
+        char text[HR_MESSAGE_MAX]; /* the lister's goes with it */
+        snprintf(text, sizeof text, "%s", message);
+        listing_failed(tree, error, text);
+        return;
+    }
+    struct hr_sealer_options options = {
+        .loop = tree->plan->options.loop,
+        .builder = hr_lister_take(lister),
+        .index_dir = tree->plan->index_dir,
+        .tree_id = tree->id,
+        .gen = tree->next_gen++,
+        .listed_ns = hr_lister_began_ns(lister),
+        .done = sealed,
+        .owner = tree,
+    };
+    error = hr_sealer_start(&options, &tree->sealer);
+    if (error < 0) {
+        hr_builder_free(options.builder);
+        not_written(tree, error);
     }
 }
 

@@ -39,7 +39,9 @@ static void checked(void *owner, int error)
         drop(tree);
         return;
     }
-    hr_index_sweep(tree->plan->index_dir, tree->id, tree->index.names->gen, tree->plan->options.boot);
+    if (!tree->sealer) { /* what is sealed meanwhile sweeps when it is published */
+        hr_index_sweep(tree->plan->index_dir, tree->id, tree->index.names->gen, tree->plan->options.boot);
+    }
     if (error < 0) {
         hr_log(HR_LOG_WARNING, "index not checked bucket=%s prefix=%s: error %d",
                hr_store_bucket(tree->store), tree->shared->prefix, -error);

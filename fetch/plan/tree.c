@@ -430,7 +430,7 @@ void hr_tree_free(struct hr_plan_tree *tree)
 {
     struct hr_answer cancelled = {.error = -ECANCELED};
     hr_tree_recheck_end(tree);
-    hr_lister_free(tree->lister);
+    hr_listing_stop(tree);
     hr_adopting_free(tree);
     free(tree->list_file);
     hr_look_cancel_all(tree);

@@ -151,7 +151,7 @@ static int check_origin(struct hr_plan *plan, uint32_t tree, const json_t *line,
     snprintf(message, HR_MESSAGE_MAX, "%s", strerror(-error));
     host_of(store ? hr_store_endpoint(store) : "", host);
     if (error == 0 && json_integer_value(json_object_get(line, "headrace_index")) != HR_INDEX_FORMAT) {
-        snprintf(message, HR_MESSAGE_MAX, "it was made by another version of headrace");
+        snprintf(message, HR_MESSAGE_MAX, HR_ADOPTING_OTHER_VERSION);
         error = -EPROTONOSUPPORT;
     } else if (error == 0 && (strcmp(said(line, "bucket"), hr_store_bucket(store)) != 0 ||
                               strcmp(said(line, "prefix"), mine.data ? mine.data : "") != 0)) {

@@ -4,6 +4,8 @@ import gzip
 import hashlib
 import json
 import os
+import re
+import struct
 import time
 
 from harness import headrace, proc
@@ -189,6 +191,26 @@ def test_index_moves_to_another_node():
             proc.expect("it was listed at 127.0.0.9" in said(done, 1), "another endpoint", done.stderr)
             proc.expect_equal(said(job.command("index", "import", stage.file("moved", moved), "--other-endpoint")),
                               "40 objects\n", "the same bucket elsewhere")
+
+
+@test()
+def test_index_of_another_version_is_refused():
+    """The layout of another version: what to do is said, the names stay what they were."""
+    with Stage(some()) as stage:
+        path = os.path.join(stage.folder, "index")
+        with stage.job() as job:
+            said(job.command("index", "export", path))
+            with open(path, "rb") as file:
+                whole = file.read()
+            body = whole.index(b"\n") + 1
+            layout = struct.unpack_from("<I", whole, body + 8)[0]
+            other = whole[:body + 8] + struct.pack("<I", layout + 1) + whole[body + 12:]
+            form = re.sub(rb'("headrace_index": *)(\d+)', lambda found: found.group(1) + b"9", whole[:body]) + whole[body:]
+            for name, text in (("layout", other), ("form", form)):
+                done = job.command("index", "import", stage.file(name, text))
+                proc.expect("another version of headrace: export it" in said(done, 1), name, done.stderr)
+                proc.expect("headrace refresh" in said(done, 1), name, done.stderr)
+            proc.expect_equal(len(job.python(TREE, stage.data).split()), 40, "names after what was refused")
 
 
 @test()

@@ -74,16 +74,51 @@ def test_lanes_list_every_key_once():
     proc.expect("page by page" not in log, log[-1500:])
 
 
+def listed_page_by_page(option, why, keys):
+    """All names are there, why no lanes are used is said once. The server's counters."""
+    seen, counts, log = listed("sequential", option, count=keys)
+    proc.expect_equal(seen[0], keys, "keys of a store with " + option)
+    said = [line for line in log.splitlines() if "listed page by page" in line]
+    proc.expect(len(said) == 1 and why in said[0], "%s: %s" % (option, said))
+    proc.expect(counts["pages"] <= 3 * keys // 1000, "%s: %s" % (option, counts))
+    return counts
+
+
 @test(timeout=60)
-def test_lanes_stores_that_do_not_allow_them():
-    """Without start-after or max-keys, and with disorder far behind: complete all the same, and said once."""
-    for option, why, keys in (("no_start_after", "start-after", 30000), ("no_max_keys", "max-keys", 30000),
-                              ("disorder", "bytewise order", 120000)):
-        seen, counts, log = listed("sequential", option, count=keys)
-        proc.expect_equal(seen[0], keys, "keys of a store with " + option)
-        said = [line for line in log.splitlines() if "listed page by page" in line]
-        proc.expect(len(said) == 1 and why in said[0], "%s: %s" % (option, said))
-        proc.expect(counts["pages"] <= 3 * keys // 1000, "%s: %s" % (option, counts))
+def test_store_without_start_after():
+    listed_page_by_page("no_start_after", "start-after", 30000)
+
+
+@test(timeout=60)
+def test_store_that_ignores_max_keys():
+    """A request for one key brings a page there."""
+    listed_page_by_page("no_max_keys", "max-keys", 30000)
+
+
+@test(timeout=60)
+def test_store_in_disorder():
+    """Found out far behind, when many lanes list."""
+    listed_page_by_page("disorder", "bytewise order", 120000)
+
+
+@test(timeout=60)
+def test_store_that_answers_all_in_one_page():
+    """200,000 keys in one answer, as AIStore does it: one request, every key, and no more memory than that answer takes."""
+    keys = 200000
+    with Listd("imagenet", keys, "whole") as store:
+        data = os.path.join(proc.temp_folder(), "data")
+        with headrace.Job("%s=s3://bkt/" % data, store.url, access="a", secret="b") as job:
+            files, folders, length = map(int, job.python(WALK, data).split())
+            with open("/proc/%d/status" % job.daemon_pid()) as file:
+                peak_kib = int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1))
+            log = job.log_tail(10**6)
+        counts = store.counts()
+    paged, _, _ = listed("imagenet", lanes=1, count=keys)
+    proc.expect_equal([files, folders, length], paged, "files, folders, bytes of names")
+    proc.expect_equal((counts["pages"], counts["probes"], counts["keys"]), (1, 0, keys), "pages, probes, keys")
+    said = [line for line in log.splitlines() if "listed page by page" in line]
+    proc.expect(len(said) == 1 and "all keys in one answer" in said[0], said)
+    proc.expect(peak_kib < 256 << 10, "%d KiB of memory" % peak_kib)
 
 
 @test(timeout=60)

@@ -3,14 +3,15 @@
  * request, and counts. Any other GET below the bucket is an object of one byte. Signatures are not looked at.
  *
  *   listd SHAPE COUNT [latency_ms=N] [page=N] [threads=N] [port=N] [no_start_after] [no_max_keys]
- * [slow_down=K] [storm_from=N] [storm_to=M] [disorder] [flicker]
+ * [slow_down=K] [storm_from=N] [storm_to=M] [disorder] [flicker] [whole]
  *
  * slow_down: every K-th request gets 503; storm: those from the N-th up to the M-th do. disorder: two keys of
  * every fortieth page change places. flicker: every tenth key (number 3, 13, ...) is there in the even
- * hundreds of requests and gone in the odd ones, or the other way round. Prints "port N" when it listens and
- * its counters when it is told to end (SIGTERM, SIGINT). */
+ * hundreds of requests and gone in the odd ones, or the other way round. whole: all keys in one answer.
+ * Prints "port N" when it listens and its counters when it is told to end (SIGTERM, SIGINT). */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -26,6 +27,7 @@
 
 #define REQUEST_MAX 16384
 #define ANSWER_ROOM (1u << 20) /* 1000 keys of 256 bytes, percent-encoded, and what is around each */
+#define KEY_ROOM 512u          /* of one key among all, which are short in the shapes */
 #define PAGE_MAX 1000u
 #define EVENTS 64
 
@@ -35,7 +37,7 @@ static struct {
     unsigned page, threads, slow_down;
     uint16_t port;
     unsigned long storm_from, storm_to;
-    bool no_start_after, no_max_keys, disorder, flicker;
+    bool no_start_after, no_max_keys, disorder, flicker, whole;
 } config = {.page = PAGE_MAX, .threads = 1};
 
 static struct {
@@ -224,6 +226,9 @@ static size_t list(const char *query, char *out)
         strtoul(text, NULL, 10) < most) {
         most = (unsigned)strtoul(text, NULL, 10);
     }
+    if (config.whole) {
+        most = UINT_MAX;
+    }
     atomic_fetch_add(most < config.page ? &counters.probes : &counters.pages, 1);
     uint64_t stop = end_of_page(at, end, most);
     atomic_fetch_add(&counters.keys, stop - at);
@@ -365,8 +370,9 @@ static void welcome(struct server *server)
     int fd;
     while ((fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
         struct peer *peer = calloc(1, sizeof(*peer));
+        size_t room = ANSWER_ROOM + (config.whole ? config.set.count * KEY_ROOM : 0);
         int one = 1;
-        if (peer == NULL || (peer->answer = malloc(ANSWER_ROOM)) == NULL) {
+        if (peer == NULL || (peer->answer = malloc(room)) == NULL) {
             abort();
         }
         peer->fd = fd;
@@ -454,9 +460,10 @@ static bool take_option(const char *text)
     config.no_start_after = config.no_start_after || IS("no_start_after");
     config.no_max_keys = config.no_max_keys || IS("no_max_keys");
     config.disorder = config.disorder || IS("disorder");
+    config.whole = config.whole || IS("whole");
     return IS("latency_ms") || IS("page") || IS("threads") || IS("port") || IS("slow_down") ||
            IS("no_start_after") || IS("no_max_keys") || IS("disorder") || IS("flicker") || IS("storm_from") ||
-           IS("storm_to");
+           IS("storm_to") || IS("whole");
 #undef IS
 }
 
