@@ -9,7 +9,8 @@
 #define WASTE_A_LANE 0.3 /* so much of a page each lane costs at its end */
 #define SHORT_ROUNDS 8.0 /* a listing of fewer pages a lane is short: */
 #define STEAL_SHORT 1.5  /* a range of fewer pages is left to its lane there */
-#define SPARE_PART 0.3   /* so much better must a cut halve that makes one page more */
+#define SPARE_PART 0.3   /* so much better must a cut halve that makes one page more, */
+#define SPARE_PAGES 8.0  /* in a range of fewer pages: of more no guess is that good */
 
 int hr_lane_copy(struct hr_key key, struct text *ret)
 {
@@ -193,7 +194,8 @@ static uint32_t middle_gap(struct hr_list_lanes *lanes, const struct lane *lane)
     for (uint32_t i = 1; i < lane->gap_count; i++) {
         before += hr_lane_gap_keys(lanes, lane, i - 1);
         double behind = total - before;
-        double more = ceil(before / page) + ceil(behind / page) - ceil(total / page);
+        double more =
+            total < SPARE_PAGES * page ? ceil(before / page) + ceil(behind / page) - ceil(total / page) : 0;
         double least = (before < behind ? before : behind) * (1 - SPARE_PART * more);
         if (least > best) {
             best = least;
