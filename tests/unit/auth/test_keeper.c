@@ -8,184 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "fetch/auth/keeper.h"
-#include "fetch/auth/process.h"
-#include "tests/unit/store/script_server.h"
-
-struct variable {
-    const char *name, *value;
-};
-
-/* What a case runs in: a home of its own, a scripted server, a loop. "@PORT" in a file or a variable is the
- * server's port. */
-struct bed {
-    char home[64];
-    struct script script;
-    struct hr_loop *loop;
-    struct hr_http *http;
-    struct hr_keepers *keepers;
-    struct variable env[8];
-    char values[8][256];
-    char message[256];
-    unsigned woken;
-};
-
-static void fill(const struct bed *bed, const char *text, char *ret, size_t room)
-{
-    const char *at = strstr(text, "@PORT");
-    const char *home = strstr(text, "@HOME");
-
-    if (at != NULL) {
-        (void)snprintf(ret, room, "%.*s%u%s", (int)(at - text), text, bed->script.port, at + 5);
-    } else if (home != NULL) {
-        (void)snprintf(ret, room, "%.*s%s%s", (int)(home - text), text, bed->home, home + 5);
-    } else {
-        (void)snprintf(ret, room, "%s", text);
-    }
-}
-
-static const char *from_bed(void *owner, const char *name)
-{
-    struct bed *bed = owner;
-
-    for (int i = 0; i < 8 && bed->env[i].name != NULL; i++) {
-        if (strcmp(bed->env[i].name, name) == 0) {
-            fill(bed, bed->env[i].value, bed->values[i], sizeof(bed->values[i]));
-            return bed->values[i];
-        }
-    }
-    return NULL;
-}
-
-static void write_file(struct bed *bed, const char *name, const char *text)
-{
-    char path[256], filled[4096];
-    FILE *file;
-
-    (void)snprintf(path, sizeof(path), "%s/%s", bed->home, name);
-    fill(bed, text, filled, sizeof(filled));
-    file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(filled, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-static int set_up(void **state)
-{
-    struct bed *bed = calloc(1, sizeof(*bed));
-    struct hr_http_options options = {.threads = 1, .max_connections = 4, .user_agent = "test"};
-    static const char *const folders[] = {".aws", ".aws/sso", ".aws/sso/cache"};
-    char path[128];
-
-    (void)snprintf(bed->home, sizeof(bed->home), "/tmp/headrace-keeper-XXXXXX");
-    if (mkdtemp(bed->home) == NULL) {
-        return -1;
-    }
-    for (size_t i = 0; i < 3; i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", bed->home, folders[i]);
-        (void)mkdir(path, 0700);
-    }
-    if (hr_loop_new(&bed->loop) < 0 || hr_http_new(&options, bed->loop, &bed->http) < 0) {
-        return -1;
-    }
-    *state = bed;
-    return hr_keepers_new(bed->loop, bed->http, &bed->keepers);
-}
-
-static int tear_down(void **state)
-{
-    struct bed *bed = *state;
-    char command[128];
-
-    hr_http_free(bed->http);
-    hr_keepers_free(bed->keepers);
-    hr_loop_free(bed->loop);
-    (void)snprintf(command, sizeof(command), "rm -rf %s", bed->home);
-    int r = system(command);
-    free(bed);
-    return r;
-}
-
-static void play(struct bed *bed, const struct script_step *steps, unsigned count)
-{
-    memcpy(bed->script.steps, steps, count * sizeof(*steps));
-    bed->script.step_count = count;
-    assert_int_equal(script_start(&bed->script), 0);
-}
-
-static struct hr_keeper *open_keeper(struct bed *bed, const char *identity)
-{
-    struct hr_chain *chain = NULL;
-    struct hr_keeper *keeper = NULL;
-    char *who;
-
-    if (hr_chain_new(from_bed, bed, bed->message, &chain) < 0) {
-        fail_msg("%s", bed->message);
-    }
-    assert_non_null(hr_chain_way(chain));
-    who = hr_chain_identity(chain);
-    if (strncmp(who, identity, strlen(identity)) != 0) {
-        fail_msg("identity %s, expected %s", who, identity);
-    }
-    free(who);
-    assert_int_equal(hr_keeper_get(bed->keepers, chain, &keeper), 0);
-    hr_chain_free(chain);
-    return keeper;
-}
-
-static void on_woken(void *owner)
-{
-    struct bed *bed = owner;
-
-    bed->woken++;
-    hr_loop_stop(bed->loop);
-}
-
-static void wait_for(struct bed *bed, struct hr_keeper *keeper)
-{
-    struct hr_keeper_wait wait = {.fn = on_woken, .owner = bed};
-
-    assert_int_equal(hr_keeper_wait(keeper, &wait), 0);
-    assert_int_equal(hr_loop_run(bed->loop), 0);
-    assert_null(wait.keeper);
-}
-
-static void expect_keys(struct bed *bed, struct hr_keeper *keeper, const char *id, const char *token)
-{
-    const char *why = "";
-
-    wait_for(bed, keeper);
-    if (hr_keeper_failure(keeper, &why) != 0) {
-        fail_msg("%s", why);
-    }
-    assert_true(hr_keeper_ready(keeper));
-    assert_string_equal(hr_keeper_credentials(keeper)->access_key_id, id);
-    assert_string_equal(hr_keeper_credentials(keeper)->secret, "se+cr/et");
-    if (token != NULL) {
-        assert_string_equal(hr_keeper_credentials(keeper)->session_token, token);
-    }
-}
-
-static void expect_failure(struct bed *bed, struct hr_keeper *keeper, int error, const char *says)
-{
-    const char *why = "";
-
-    wait_for(bed, keeper);
-    assert_false(hr_keeper_ready(keeper));
-    assert_int_equal(hr_keeper_failure(keeper, &why), error);
-    if (strstr(why, says) == NULL) {
-        fail_msg("%s: expected %s", why, says);
-    }
-    assert_null(strchr(why, '\n'));
-    assert_null(strstr(why, "se+cr/et"));
-    assert_null(strstr(why, "bearer-token"));
-}
+#include "tests/unit/auth/keeper.h"
 
 #define FAR "2199-01-01T00:00:00Z"
 #define STS_KEYS(id, token, ends)                                                                            \
@@ -411,134 +237,6 @@ static void sso_login_gives_a_role(void **state)
     hr_keeper_unref(keeper);
 }
 
-static void process_prints_a_document(void **state)
-{
-    struct bed *bed = *state;
-    struct stat st;
-    char path[128];
-
-    write_file(bed, "helper",
-               "#!/bin/sh\necho \"$#:$1:$2:$HOME:$AWS_PROFILE:$LD_PRELOAD\" > \"$HOME/seen\"\n"
-               "echo '{\"Version\": 1, \"AccessKeyId\": \"AKPROC\", \"SecretAccessKey\": \"se+cr/et\"}'\n"
-               "sleep 3 &\n"); /* what it leaves behind holds the pipe, and is not waited for */
-    (void)snprintf(path, sizeof(path), "%s/helper", bed->home);
-    assert_int_equal(chmod(path, 0700), 0);
-    write_file(bed, ".aws/config", "[profile p]\ncredential_process = @HOME/helper 'a b' $HOME\n");
-    bed->env[0] = (struct variable){"HOME", "@HOME"};
-    bed->env[1] = (struct variable){"AWS_PROFILE", "p"};
-    struct hr_keeper *keeper = open_keeper(bed, "process:p:");
-    expect_keys(bed, keeper, "AKPROC", NULL);
-    assert_null(hr_keeper_credentials(keeper)->session_token);
-    hr_keeper_unref(keeper);
-    char seen[256] = "", expected[256];
-    (void)snprintf(path, sizeof(path), "%s/seen", bed->home);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    assert_non_null(fgets(seen, sizeof(seen), file));
-    (void)fclose(file);
-    (void)snprintf(expected, sizeof(expected), "2:a b:$HOME:%s:p:\n", bed->home); /* no shell looked at it */
-    assert_string_equal(seen, expected);
-    assert_int_equal(stat(path, &st), 0);
-}
-
-static void process_that_fails(void **state)
-{
-    struct bed *bed = *state;
-    static const struct {
-        const char *config;
-        int error;
-        const char *says;
-    } rows[] = {
-        {"[default]\ncredential_process = false se+cr/et\n", -EACCES, "ended with status 1: run it by hand"},
-        {"[default]\ncredential_process = /nonexistent/helper\n", -EACCES, "cannot be started: No such file"},
-        {"[default]\ncredential_process = echo '{\"Version\":2}'\n", -EIO, "Version 1"},
-        {"[default]\ncredential_process = echo se+cr/et\n", -EIO, "did not print a JSON document"},
-        {"[default]\ncredential_process = head -c 70000 /dev/zero\n", -EIO, "more than 64 KiB"},
-        {"[default]\ncredential_process = sh -c 'kill -9 $$'\n", -EACCES, "signal 9"},
-    };
-
-    bed->env[0] = (struct variable){"HOME", "@HOME"};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        write_file(bed, ".aws/config", rows[i].config);
-        struct hr_keeper *keeper = open_keeper(bed, "process:default:");
-        expect_failure(bed, keeper, rows[i].error, rows[i].says);
-        hr_keeper_unref(keeper);
-    }
-}
-
-struct outcome {
-    int error;
-    unsigned calls;
-    struct hr_loop *loop;
-};
-
-static void on_process_end(void *owner, const struct hr_process_result *result)
-{
-    struct outcome *outcome = owner;
-
-    outcome->error = result->error;
-    outcome->calls++;
-    hr_loop_stop(outcome->loop);
-}
-
-static void process_that_does_not_end(void **state)
-{
-    struct bed *bed = *state;
-    struct hr_process *process = NULL;
-    struct outcome outcome = {.loop = bed->loop};
-    const char *const words[] = {"sleep", "1000", NULL};
-    char *none[] = {NULL};
-
-    assert_int_equal(hr_process_start(bed->loop, (char *const *)(uintptr_t)words, none, 50, on_process_end,
-                                      &outcome, &process),
-                     0);
-    assert_int_equal(hr_loop_run(bed->loop), 0);
-    assert_int_equal(outcome.error, -ETIMEDOUT);
-    assert_int_equal(outcome.calls, 1);
-    hr_process_free(process);
-    /* Given up while it runs: ended, and no word of it. */
-    assert_int_equal(hr_process_start(bed->loop, (char *const *)(uintptr_t)words, none, 60000, on_process_end,
-                                      &outcome, &process),
-                     0);
-    hr_process_free(process);
-    assert_int_equal(outcome.calls, 1);
-}
-
-static void command_lines_are_split(void **state)
-{
-    static const struct {
-        const char *line;
-        const char *words[4]; /* none: refused */
-    } rows[] = {
-        {"a", {"a"}},
-        {"  a\tb\n c ", {"a", "b", "c"}},
-        {"a 'b c' \"d 'e\"", {"a", "b c", "d 'e"}},
-        {"a\\ b \"\\\"\\\\\\n\"", {"a b", "\"\\\\n"}},
-        {"x'y'\"z\" ''", {"xyz", ""}},
-        {"'a\\b' $HOME", {"a\\b", "$HOME"}},
-        {"", {NULL}},
-        {"  ", {NULL}},
-        {"a 'b", {NULL}},
-        {"a \"b", {NULL}},
-        {"a \\", {NULL}},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char **words = NULL;
-        int r = hr_words(rows[i].line, &words);
-        size_t count = 0;
-
-        assert_int_equal(r, rows[i].words[0] != NULL ? 0 : -EINVAL);
-        for (; r == 0 && words[count] != NULL; count++) {
-            assert_non_null(rows[i].words[count]);
-            assert_string_equal(words[count], rows[i].words[count]);
-        }
-        assert_null(rows[i].words[count]);
-        free(words);
-    }
-}
-
 static void sts_errors(void **state)
 {
     struct bed *bed = *state;
@@ -670,7 +368,6 @@ static void let_go_while_asking(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define BED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         BED_TEST(role_is_assumed_by_signed_request),
         BED_TEST(web_identity_reads_its_file_each_time),
         BED_TEST(container_with_token_file),
@@ -679,16 +376,11 @@ int main(void)
         BED_TEST(instance_that_refuses_its_role),
         BED_TEST(role_of_a_container),
         BED_TEST(sso_login_gives_a_role),
-        BED_TEST(process_prints_a_document),
-        BED_TEST(process_that_fails),
-        BED_TEST(process_that_does_not_end),
-        cmocka_unit_test(command_lines_are_split),
         BED_TEST(sts_errors),
         BED_TEST(refusals_and_many_waiters),
         BED_TEST(refused_keys_are_replaced),
         BED_TEST(expired_keys_are_used_for_a_while),
         BED_TEST(let_go_while_asking),
-#undef BED_TEST
     };
     return cmocka_run_group_tests_name("keeper", tests, NULL, NULL);
 }

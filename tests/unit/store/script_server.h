@@ -139,7 +139,7 @@ static int script_start(struct script *script)
     return pthread_create(&script->thread, NULL, script_run, script);
 }
 
-static void script_stop(struct script *script)
+static inline void script_stop(struct script *script)
 {
     (void)shutdown(script->fd, SHUT_RDWR);
     (void)pthread_join(script->thread, NULL);

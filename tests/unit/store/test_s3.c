@@ -12,22 +12,9 @@
 #include <cmocka.h>
 
 #include "fetch/store/internal.h"
+#include "tests/unit/store/variables.h"
 
 static char config_path[64];
-
-struct variable {
-    const char *name, *value;
-};
-
-static const char *from_table(void *owner, const char *name)
-{
-    for (const struct variable *v = owner; v->name != NULL; v++) {
-        if (strcmp(v->name, name) == 0) {
-            return v->value;
-        }
-    }
-    return NULL;
-}
 
 #define CONFIG                                                                                               \
     "[profile here]\nregion=eu-north-1\nendpoint_url=http://profile:1\nservices=s\n"                         \
