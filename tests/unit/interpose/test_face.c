@@ -1,67 +1,23 @@
 /* libc calls on a large object, against a daemon that the test plays: this program is linked with the hooks.
  */
-#include <linux/close_range.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <linux/close_range.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <sys/xattr.h>
 
 #include <cmocka.h>
 
 #include "interpose/face.h"
 #include "interpose/real.h"
-#include "interpose/segment.h"
-#include "interpose/segment_table.h"
-#include "tests/unit/interpose/fake_face.h"
+#include "tests/unit/interpose/face_entry.h"
 
-#define LARGE FAKE_MAP "/b.txt"
-#define SEGMENT ((off_t)FAKE_SEGMENT_BYTES)
-#define SIZE ((off_t)FAKE_LARGE_BYTES)
-#define READERS 4
-
-static const char *home;
-static char cache[220];
-static struct fake fake;
 /* What the compiler is not to see through. */
 static void *volatile nowhere = (void *)8;
 static volatile int few = -1, many = 1025;
-static char buffer[4 * FAKE_SEGMENT_BYTES];
-
-static unsigned asked(enum hr_op op)
-{
-    return atomic_exchange(&fake.requests[op], 0);
-}
-
-static void fails(long result, int error)
-{
-    int got = errno;
-    assert_int_equal(result, -1);
-    assert_int_equal(got, error);
-}
-
-/* A fresh face: no segment of it is known to anybody. */
-static int fresh(void **state)
-{
-    (void)state;
-    fake_face_of(&fake, FAKE_B);
-    for (int op = 0; op < HR_OP_COUNT; op++) {
-        atomic_store(&fake.requests[op], 0);
-    }
-    return 0;
-}
-
-static int open_large(void)
-{
-    errno = 4321;
-    int fd = open(LARGE, O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(errno, 4321);
-    return fd;
-}
 
 static void an_open_is_a_face_that_says_the_object(void **state)
 {
@@ -441,185 +397,7 @@ static void a_file_that_was_cut_is_an_error(void **state)
     close(fd);
 }
 
-/* ---- shared offsets
- * --------------------------------------------------------------------------------------------- */
-
-static int shared_fd;
-static _Atomic uint8_t taken[FAKE_LARGE_BYTES / 8 + 1];
-static _Atomic unsigned wrong;
-
-/* Where these bytes of the object lie, which begin at a word. UINT64_MAX: nowhere. */
-static uint64_t word_of(const char *bytes, size_t len)
-{
-    uint64_t last = FAKE_LARGE_BYTES / 8;
-    /* Less than a word is the object's end alone: a byte of it is found in many places. */
-    for (uint64_t at = len < 8 ? last : 0; at <= last; at++) {
-        size_t look = len < 16 ? len : 16;
-        if (fake_is_object(bytes, look, at * 8)) {
-            return fake_is_object(bytes, len, at * 8) ? at : UINT64_MAX;
-        }
-    }
-    return UINT64_MAX;
-}
-
-static void *read_shared(void *pointer)
-{
-    char *mine = malloc(1 << 17);
-    unsigned round = (unsigned)(uintptr_t)pointer;
-    for (;;) {
-        size_t len = 8 + hr_mix64(++round) % 1600 / 8 * 8;
-        ssize_t got = read(shared_fd, mine, len);
-        if (got <= 0) {
-            wrong += got < 0;
-            break;
-        }
-        uint64_t at = word_of(mine, (size_t)got);
-        if (at == UINT64_MAX) {
-            wrong++;
-            break;
-        }
-        for (size_t i = 0; i < ((size_t)got + 7) / 8; i++) {
-            wrong += atomic_fetch_add(&taken[at + i], 1) != 0;
-        }
-    }
-    free(mine);
-    return NULL;
-}
-
-static void threads_that_share_an_offset_read_each_byte_once(void **state)
-{
-    pthread_t threads[READERS];
-    (void)state;
-    shared_fd = open_large();
-    wrong = 0;
-    memset((void *)taken, 0, sizeof(taken));
-    for (uintptr_t i = 0; i < READERS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, read_shared, (void *)(i * 1000)), 0);
-    }
-    for (unsigned i = 0; i < READERS; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    assert_int_equal(wrong, 0);
-    for (unsigned i = 0; i < (FAKE_LARGE_BYTES + 7) / 8; i++) {
-        assert_int_equal(taken[i], 1);
-    }
-    assert_int_equal(lseek(shared_fd, 0, SEEK_CUR), SIZE);
-    close(shared_fd);
-}
-
-static void forked_children_share_the_offset(void **state)
-{
-    (void)state;
-    int fd = open_large();
-    for (int i = 0; i < 3; i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            bool good = read(fd, buffer, 1000) == 1000 && fake_is_object(buffer, 1000, (uint64_t)i * 2000);
-            _exit(!good);
-        }
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-        assert_int_equal(read(fd, buffer, 1000), 1000);
-        assert_true(fake_is_object(buffer, 1000, (uint64_t)i * 2000 + 1000));
-    }
-    close(fd);
-}
-
-/* ---- the table
- * -------------------------------------------------------------------------------------------------- */
-
-static _Atomic bool stop;
-
-static unsigned read_at_random(int fd, unsigned seed, unsigned times)
-{
-    char mine[3000];
-    for (unsigned i = 0; i < times && !atomic_load(&stop); i++) {
-        uint64_t at = hr_mix64(((uint64_t)seed << 32) + i + 1) % (FAKE_LARGE_BYTES - sizeof(mine));
-        if (pread(fd, mine, sizeof(mine), (off_t)at) != sizeof(mine) ||
-            !fake_is_object(mine, sizeof(mine), at)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static void *read_here_and_there(void *pointer)
-{
-    wrong += read_at_random(shared_fd, (unsigned)(uintptr_t)pointer + 1, UINT32_MAX);
-    return NULL;
-}
-
-/* Evictions, forks and readers at the same time. */
-static void the_table_holds_under_threads_and_forks(void **state)
-{
-    pthread_t threads[READERS];
-    (void)state;
-    shared_fd = open_large();
-    wrong = 0;
-    atomic_store(&stop, false);
-    for (uintptr_t i = 0; i < READERS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, read_here_and_there, (void *)i), 0);
-    }
-    for (unsigned i = 0; i < 20; i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            _exit((int)read_at_random(shared_fd, 100 + i, 50));
-        }
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
-        fake_drop_segment(&fake, i % FAKE_SEGMENTS);
-    }
-    atomic_store(&stop, true);
-    for (unsigned i = 0; i < READERS; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    atomic_store(&stop, false);
-    assert_int_equal(wrong, 0);
-    close(shared_fd);
-}
-
-static void the_table_forgets_the_oldest_alone(void **state)
-{
-    struct hr_segment known;
-    (void)state;
-    struct hr_segment piece = {.file_id = 9, .offset = 4096, .bytes = 100};
-    struct hr_segment whole = {.file_id = 10, .offset = 0, .bytes = 5ull * HR_CELL_BYTES};
-    hr_segment_remember(77, &piece);
-    assert_true(hr_segment_recall(77, 4195, &known));
-    assert_int_equal(known.file_id, 9);
-    assert_false(hr_segment_recall(77, 4196, &known));
-    assert_false(hr_segment_recall(77, 4095, &known));
-    assert_false(hr_segment_recall(78, 4100, &known));
-    hr_segment_remember(77, &whole);
-    assert_true(hr_segment_recall(77, 4ull * HR_CELL_BYTES + 5, &known));
-    assert_int_equal(known.file_id, 10);
-    assert_true(hr_segment_recall(77, 4100, &known));
-    assert_int_equal(known.file_id, 9);
-    hr_segment_forget(77, &piece);
-    assert_true(hr_segment_recall(77, 4100, &known));
-    assert_int_equal(known.file_id, 10);
-    hr_segment_forget(77, &whole);
-    assert_false(hr_segment_recall(77, 4100, &known));
-    /* Far more than it has room for: the newest is there, and a wrong one never. */
-    for (uint64_t i = 0; i < 5000; i++) {
-        struct hr_segment cell = {.file_id = 1000 + i, .offset = i * HR_CELL_BYTES, .bytes = HR_CELL_BYTES};
-        hr_segment_remember(79, &cell);
-        assert_true(hr_segment_recall(79, cell.offset + 17, &known));
-        assert_int_equal(known.file_id, 1000 + i);
-    }
-    unsigned kept = 0;
-    for (uint64_t i = 0; i < 5000; i++) {
-        bool found = hr_segment_recall(79, i * HR_CELL_BYTES, &known);
-        assert_true(!found || known.file_id == 1000 + i);
-        kept += found;
-    }
-    assert_in_range(kept, 256, 512);
-}
-
-/* ---- opens that want more than a face, and other lives of the daemon
- * ------------------------------------------- */
+/* ---- opens that want more than a face, and other lives of the daemon ---- */
 
 static void direct_opens_get_a_plain_file(void **state)
 {
@@ -654,23 +432,11 @@ static void a_new_daemon_goes_on_with_the_face(void **state)
     fake_die(&next, true);
 }
 
-static int finish(void **state)
-{
-    (void)state;
-    fake_tidy(home);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     (void)argc;
-    home = fake_reexec(argv, FAKE_MAP_TEXT);
-    snprintf(cache, sizeof(cache), "%s/cache", home);
-    fake_start(&fake, cache);
+    calls_begin(argv);
     fake_publish(&fake, 1);
-    char body[400];
-    snprintf(body, sizeof(body), "say 'ok %s'", cache);
-    fake_command(home, body);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(an_open_is_a_face_that_says_the_object, fresh),
         cmocka_unit_test_setup(a_long_read_is_full_and_asks_once_a_segment, fresh),
@@ -687,12 +453,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(an_error_is_told_where_it_is, fresh),
         cmocka_unit_test_setup(a_lost_face_is_an_error, fresh),
         cmocka_unit_test_setup(a_file_that_was_cut_is_an_error, fresh),
-        cmocka_unit_test_setup(threads_that_share_an_offset_read_each_byte_once, fresh),
-        cmocka_unit_test_setup(forked_children_share_the_offset, fresh),
-        cmocka_unit_test_setup(the_table_holds_under_threads_and_forks, fresh),
-        cmocka_unit_test_setup(the_table_forgets_the_oldest_alone, fresh),
         cmocka_unit_test_setup(direct_opens_get_a_plain_file, fresh),
         cmocka_unit_test_setup(a_new_daemon_goes_on_with_the_face, fresh),
     };
-    return cmocka_run_group_tests(tests, NULL, finish);
+    return cmocka_run_group_tests(tests, NULL, calls_end);
 }

@@ -1,73 +1,20 @@
-/* Mappings and kernel copies of a large object, and its plain file, against a daemon that the test plays. The
- * hooks are linked in: mmap here is ours. */
+/* Mappings of a large object, against a daemon that the test plays: mmap here is ours. */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <sys/ioctl.h>
-#include <sys/sendfile.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <spawn.h>
-#include <aio.h>
-#include <linux/fs.h>
+#include <signal.h>
 
 #include <cmocka.h>
 
-#include "interpose/context.h"
-#include "interpose/face.h"
-#include "interpose/standin.h"
 #include "interpose/vma.h"
-#include "tests/unit/interpose/fake_large.h"
+#include "tests/unit/interpose/face_files.h"
 
-#define PAGE 4096u
-#define PAGES(count) ((size_t)(count)*PAGE)
-#define SIZE ((size_t)FAKE_LARGE_BYTES)
-#define SIZE_PAGES ((SIZE + PAGE - 1) / PAGE)
-
-/* A child without our object reads its standard input. */
-static char shell[] = "sh", option[] = "-c", script[] = "dd bs=65536 2>/dev/null > scratch";
-static char *const reader[] = {shell, option, script, NULL};
-static char search_path[] = "PATH=/usr/bin:/bin";
-static char *const bare[] = {search_path, NULL};
-
-static const char *home;
-static char cache[220];
-static struct fake fake;
-
-static int open_face(int flags)
-{
-    struct hr_session session;
-    assert_int_equal(hr_session_get(&session), 0);
-    int fd = hr_face_open(&session, fake_large.face_id, O_RDONLY | O_CLOEXEC | flags);
-    assert_true(fd >= 0);
-    assert_true(hr_face_maybe(fd));
-    return fd;
-}
-
-static int new_face(void **state)
-{
-    (void)state;
-    fake_large_new(&fake);
-    return 0;
-}
-
-static unsigned asked(enum hr_op op)
-{
-    return atomic_exchange(&fake.requests[op], 0);
-}
+/* ---- mmap ---- */
 
 static void fails_map(void *result, int error)
 {
     int got = errno;
     assert_ptr_equal(result, MAP_FAILED);
-    assert_int_equal(got, error);
-}
-
-static void fails(long result, int error)
-{
-    int got = errno;
-    assert_int_equal(result, -1);
     assert_int_equal(got, error);
 }
 
@@ -92,10 +39,6 @@ static int touch(const volatile char *at)
     sigaction(SIGSEGV, &old_segv, NULL);
     return number;
 }
-
-/* ---- mmap
- * ---------------------------------------------------------------------------------------------------------
- */
 
 static void the_whole_object_is_mapped(void **state)
 {
@@ -235,6 +178,8 @@ static void an_error_leaves_nothing(void **state)
     close(fd);
 }
 
+/* ---- mremap ---- */
+
 /* Something there, so that nothing grows into it: ours, or what was there already. */
 static void *wall_at(char *at)
 {
@@ -249,9 +194,6 @@ static void unwall(void *wall)
         munmap(wall, PAGE);
     }
 }
-
-/* ---- mremap
- * ------------------------------------------------------------------------------------------------------- */
 
 static void a_mapping_grows(void **state)
 {
@@ -361,418 +303,7 @@ static void lines_of_maps(void **state)
     assert_false(hr_vma_parse("", 0, &vma));
 }
 
-/* ---- copies
- * ------------------------------------------------------------------------------------------------------- */
-
-static int scratch(void)
-{
-    int fd = open("scratch", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    assert_true(fd >= 0);
-    return fd;
-}
-
-static void holds(int fd, uint64_t offset, size_t bytes)
-{
-    struct stat st;
-    assert_int_equal(fstat(fd, &st), 0);
-    assert_int_equal(st.st_size, bytes);
-    char *content = malloc(bytes);
-    assert_int_equal(pread(fd, content, bytes, 0), bytes);
-    assert_true(fake_is_object(content, bytes, offset));
-    free(content);
-}
-
-static void sendfile_crosses_segments(void **state)
-{
-    (void)state;
-    int fd = open_face(0), out = scratch();
-    off_t at = 100;
-    assert_int_equal(sendfile(out, fd, &at, 3 * FAKE_SEGMENT_BYTES), 3 * FAKE_SEGMENT_BYTES);
-    assert_int_equal(at, 100 + 3 * FAKE_SEGMENT_BYTES);
-    assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
-    holds(out, 100, 3 * FAKE_SEGMENT_BYTES);
-    assert_int_equal(ftruncate(out, 0) | (int)lseek(out, 0, SEEK_SET), 0);
-    assert_int_equal(lseek(fd, 77, SEEK_SET), 77);
-    assert_int_equal(sendfile64(out, fd, NULL, SIZE * 2), SIZE - 77);
-    assert_int_equal(lseek(fd, 0, SEEK_CUR), SIZE);
-    holds(out, 77, SIZE - 77);
-    assert_int_equal(sendfile(out, fd, NULL, 10), 0);
-    at = -1;
-    fails(sendfile(out, fd, &at, 10), EINVAL);
-    fails(sendfile(fd, out, NULL, 10), EBADF);
-    fails(sendfile(-1, fd, NULL, 10), EBADF);
-    close(fd);
-    close(out);
-}
-
-static void what_a_full_socket_did_not_take_is_not_read(void **state)
-{
-    (void)state;
-    int fd = open_face(0), ends[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    ssize_t sent = 0, got;
-    while ((got = sendfile(ends[0], fd, NULL, SIZE)) > 0) {
-        sent += got;
-    }
-    if (got < 0) {
-        assert_int_equal(errno, EAGAIN);
-    }
-    assert_int_equal(lseek(fd, 0, SEEK_CUR), sent);
-    char *content = malloc(SIZE);
-    size_t filled = 0;
-    while (filled < SIZE) {
-        got = read(ends[1], content + filled, SIZE - filled);
-        if (got < 0) {
-            assert_int_equal(errno, EAGAIN);
-            assert_true(sendfile(ends[0], fd, NULL, SIZE) > 0);
-            continue;
-        }
-        filled += (size_t)got;
-    }
-    assert_true(fake_is_object(content, SIZE, 0));
-    free(content);
-    close(ends[0]);
-    close(ends[1]);
-    close(fd);
-}
-
-static void splice_and_copy_file_range(void **state)
-{
-    (void)state;
-    int fd = open_face(0), out = scratch(), ends[2];
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    size_t moved = 0;
-    off64_t at = 5;
-    while (moved < SIZE - 5) {
-        ssize_t got = splice(fd, &at, ends[1], NULL, SIZE, 0);
-        assert_true(got > 0);
-        for (ssize_t left = got; left > 0;) {
-            ssize_t passed = splice(ends[0], NULL, out, NULL, (size_t)left, 0);
-            assert_true(passed > 0);
-            left -= passed;
-        }
-        moved += (size_t)got;
-        assert_int_equal(at, 5 + moved);
-    }
-    assert_int_equal(splice(fd, &at, ends[1], NULL, SIZE, 0), 0);
-    holds(out, 5, SIZE - 5);
-    fails(splice(ends[0], NULL, fd, NULL, 10, SPLICE_F_NONBLOCK), EBADF);
-    assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
-    assert_int_equal(ftruncate(out, 0) | (int)lseek(out, 0, SEEK_SET), 0);
-    size_t copied = 0;
-    ssize_t got;
-    while ((got = copy_file_range(fd, NULL, out, NULL, SIZE, 0)) > 0) {
-        copied += (size_t)got;
-    }
-    if (got < 0 && copied == 0) {
-        /* The test's folder may be on another file system than the fake cache, which some kernels refuse. */
-        assert_int_equal(errno, EXDEV);
-    } else {
-        assert_int_equal(copied, SIZE);
-        holds(out, 0, SIZE);
-        assert_int_equal(lseek(fd, 0, SEEK_CUR), SIZE);
-    }
-    fails(copy_file_range(out, NULL, fd, NULL, 10, 0), EBADF);
-    fails(copy_file_range(fd, NULL, out, NULL, 10, 1), EINVAL);
-    close(ends[0]);
-    close(ends[1]);
-    close(out);
-    close(fd);
-}
-
-static void a_lost_segment_ends_a_copy_where_it_is(void **state)
-{
-    (void)state;
-    int fd = open_face(0), out = scratch();
-    atomic_store(&fake_large.fails_at, 2 * FAKE_SEGMENT_BYTES);
-    atomic_store(&fake_large.segment_error, -ESTALE);
-    assert_int_equal(sendfile(out, fd, NULL, SIZE), 2 * FAKE_SEGMENT_BYTES);
-    assert_int_equal(lseek(fd, 0, SEEK_CUR), 2 * FAKE_SEGMENT_BYTES);
-    fails(sendfile(out, fd, NULL, SIZE), ESTALE);
-    assert_int_equal(lseek(fd, 0, SEEK_CUR), 2 * FAKE_SEGMENT_BYTES);
-    holds(out, 0, 2 * FAKE_SEGMENT_BYTES);
-    close(out);
-    close(fd);
-}
-
-static void hints_and_sizes(void **state)
-{
-    (void)state;
-    int fd = open_face(0), unread = 0;
-    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_NOREUSE), 0);
-    assert_int_equal(posix_fadvise(fd, 0, 0, 99), EINVAL);
-    assert_int_equal(posix_fadvise64(fd, 0, -1, POSIX_FADV_WILLNEED), EINVAL);
-    asked(HR_OP_SEGMENT);
-    assert_int_equal(posix_fadvise(fd, PAGE, 0, POSIX_FADV_WILLNEED), 0);
-    assert_int_equal(readahead(fd, 3 * FAKE_SEGMENT_BYTES, 100), 0);
-    for (int i = 0; i < 200 && atomic_load(&fake.requests[HR_OP_SEGMENT]) < 2; i++) {
-        usleep(10000);
-    }
-    assert_int_equal(asked(HR_OP_SEGMENT), 2);
-    assert_int_equal(lseek(fd, 45, SEEK_SET), 45);
-    assert_int_equal(ioctl(fd, FIONREAD, &unread), 0);
-    assert_int_equal(unread, SIZE - 45);
-    assert_false(isatty(fd));
-    assert_int_equal(errno, ENOTTY);
-    int out = scratch();
-    fails(ioctl(out, FICLONE, fd), EOPNOTSUPP);
-    struct file_clone_range range = {.src_fd = fd};
-    fails(ioctl(out, FICLONERANGE, &range), EOPNOTSUPP);
-    fails(ioctl(fd, FICLONE, out), EBADF);
-    close(out);
-    close(fd);
-}
-
-static unsigned told(enum hr_hint hint, unsigned awaited)
-{
-    for (int i = 0; i < 200 && atomic_load(&fake.hints[hint]) < awaited; i++) {
-        usleep(10000);
-    }
-    return atomic_exchange(&fake.hints[hint], 0);
-}
-
-static void advice_of_a_descriptor(void **state)
-{
-    (void)state;
-    int fd = open_face(0);
-    for (int hint = 0; hint < HR_HINTS; hint++) {
-        (void)told(hint, 0);
-    }
-    errno = 4321;
-    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL), 0);
-    assert_int_equal(posix_fadvise64(fd, 0, 0, POSIX_FADV_RANDOM), 0);
-    assert_int_equal(posix_fadvise(fd, SIZE, 1, POSIX_FADV_NORMAL), 0);
-    assert_int_equal(posix_fadvise(fd, 0, SIZE, POSIX_FADV_DONTNEED), 0);
-    assert_int_equal(errno, 4321);
-    assert_int_equal(told(HR_HINT_SEQUENTIAL, 1), 1);
-    assert_int_equal(told(HR_HINT_RANDOM, 1), 1);
-    assert_int_equal(told(HR_HINT_NORMAL, 1), 1);
-    assert_int_equal(told(HR_HINT_DONTNEED, 1), 1);
-    /* Mapped pages stay. */
-    char *map = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0);
-    assert_ptr_not_equal(map, MAP_FAILED);
-    assert_int_equal(posix_fadvise(fd, 0, SIZE, POSIX_FADV_DONTNEED), 0);
-    assert_int_equal(munmap(map, SIZE), 0);
-    assert_int_equal(posix_fadvise(fd, 0, SIZE, POSIX_FADV_DONTNEED), 0);
-    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_NORMAL), 0);
-    assert_int_equal(told(HR_HINT_NORMAL, 1), 1); /* the last of them: those before were heard */
-    assert_int_equal(told(HR_HINT_DONTNEED, 0), 1);
-    close(fd);
-}
-
-static void advice_of_a_mapping(void **state)
-{
-    (void)state;
-    int fd = open_face(0);
-    char *map = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0), *other;
-    assert_ptr_not_equal(map, MAP_FAILED);
-    other = mmap(NULL, PAGES(4), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(other, MAP_FAILED);
-    for (int hint = 0; hint < HR_HINTS; hint++) {
-        (void)told(hint, 0);
-    }
-    other[0] = 'x';
-    for (int advice = MADV_NORMAL; advice <= MADV_DONTNEED; advice++) {
-        assert_int_equal(madvise(other, PAGES(4), advice), 0);
-        assert_int_equal(other[0], advice == MADV_DONTNEED ? 0 : 'x');
-        assert_int_equal(posix_madvise(other, PAGES(4), advice), 0);
-    }
-    fails(madvise(map + 1, PAGE, MADV_SEQUENTIAL), EINVAL);
-    assert_int_equal(posix_madvise(map + 1, PAGE, POSIX_MADV_RANDOM), EINVAL);
-    assert_int_equal(madvise(map, PAGES(SIZE_PAGES), MADV_DONTNEED), 0);
-    assert_int_equal(madvise(map, PAGES(SIZE_PAGES), MADV_WILLNEED), 0); /* all of it is here */
-    errno = 4321;
-    assert_int_equal(madvise(map + PAGES(2), PAGE, MADV_RANDOM), 0);
-    assert_int_equal(posix_madvise(map, PAGES(SIZE_PAGES), POSIX_MADV_SEQUENTIAL), 0);
-    assert_int_equal(errno, 4321);
-    assert_int_equal(told(HR_HINT_SEQUENTIAL, 1), 1);
-    assert_int_equal(told(HR_HINT_RANDOM, 1), 1);
-    assert_int_equal(told(HR_HINT_NORMAL, 0), 0);
-    assert_int_equal(told(HR_HINT_WILLNEED, 0), 0);
-    assert_int_equal(told(HR_HINT_DONTNEED, 0), 0);
-    assert_true(fake_is_object(map, SIZE, 0));
-    /* What has gone is not spoken of, nor what lies there now. */
-    assert_int_equal(munmap(map, PAGES(SIZE_PAGES)), 0);
-    char *here = mmap(map, PAGES(4), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    assert_ptr_equal(here, map);
-    assert_int_equal(madvise(here, PAGES(4), MADV_RANDOM), 0);
-    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_NORMAL), 0);
-    assert_int_equal(told(HR_HINT_NORMAL, 1), 1);
-    assert_int_equal(told(HR_HINT_RANDOM, 0), 0);
-    assert_int_equal(munmap(here, PAGES(4)), 0);
-    assert_int_equal(munmap(other, PAGES(4)), 0);
-    close(fd);
-}
-
-/* ---- plain files
- * -------------------------------------------------------------------------------------------------- */
-
-static void is_plain(int fd, off_t at)
-{
-    struct hr_face face;
-    struct stat st;
-    assert_false(hr_face_maybe(fd));
-    hr_face_mark(fd);
-    assert_false(hr_face_of(fd, &face)); /* and that takes the mark away */
-    assert_false(hr_face_maybe(fd));
-    assert_int_equal(fstat(fd, &st), 0);
-    assert_int_equal(st.st_size, SIZE);
-    assert_int_equal(lseek(fd, 0, SEEK_CUR), at);
-}
-
-static void materialised_in_place(void **state)
-{
-    (void)state;
-    struct hr_face face;
-    int fd = open_face(O_NONBLOCK);
-    assert_int_equal(lseek(fd, 1234, SEEK_SET), 1234);
-    assert_true(hr_face_of(fd, &face));
-    atomic_store(&fake_large.whole_error, -ENOSPC);
-    assert_int_equal(hr_face_materialise(fd, &face), -ENOSPC);
-    assert_true(hr_face_of(fd, &face));
-    assert_int_equal(lseek(fd, 0, SEEK_CUR), 1234);
-    atomic_store(&fake_large.whole_error, 0);
-    assert_int_equal(hr_face_materialise(fd, &face), 0);
-    is_plain(fd, 1234);
-    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
-    assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
-    close(fd);
-    fd = open_face(0);
-    assert_int_equal(fcntl(fd, F_SETFD, 0), 0);
-    assert_int_equal(hr_face_materialise_if(fd), 0);
-    assert_int_equal(fcntl(fd, F_GETFD), 0);
-    close(fd);
-}
-
-static void streams_read_plain_files(void **state)
-{
-    (void)state;
-    int fd = open_face(0);
-    assert_int_equal(lseek(fd, 50, SEEK_SET), 50);
-    FILE *stream = fdopen(fd, "r");
-    assert_non_null(stream);
-    char text[16], name[32];
-    assert_int_equal(fread(text, 1, 16, stream), 16);
-    assert_true(fake_is_object(text, 16, 50));
-    fclose(stream);
-    fd = open_face(0);
-    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-    stream = fopen(name, "r");
-    assert_non_null(stream);
-    assert_int_equal(fread(text, 1, 16, stream), 16);
-    assert_true(fake_is_object(text, 16, 0));
-    assert_null(fopen(name, "w"));
-    assert_int_equal(errno, EROFS);
-    stream = freopen(name, "r", stream);
-    assert_non_null(stream);
-    assert_int_equal(fread(text, 1, 8, stream), 8);
-    stream = freopen(NULL, "r", stream);
-    assert_non_null(stream);
-    fclose(stream);
-    atomic_store(&fake_large.whole_error, -ENOSPC);
-    assert_null(fdopen(fd, "r"));
-    assert_int_equal(errno, ENOSPC);
-    close(fd);
-}
-
-static void aio_reads_plain_files(void **state)
-{
-    (void)state;
-    char text[64];
-    int fd = open_face(0);
-    struct aiocb request = {
-        .aio_fildes = fd, .aio_buf = text, .aio_nbytes = sizeof(text), .aio_offset = 70000};
-    const struct aiocb *list[] = {&request};
-    assert_int_equal(aio_read(&request), 0);
-    while (aio_error(&request) == EINPROGRESS) {
-        aio_suspend(list, 1, NULL);
-    }
-    assert_int_equal(aio_return(&request), sizeof(text));
-    assert_true(fake_is_object(text, sizeof(text), 70000));
-    is_plain(fd, 0);
-    close(fd);
-}
-
-/* The inherited ones and their dups, whose offset stays one. */
-static void inherited_faces_become_plain(void **state)
-{
-    (void)state;
-    int fd = open_face(0), copy = dup(fd), other = open_face(0), kept = open_face(0);
-    assert_int_equal(lseek(fd, 99, SEEK_SET), 99);
-    assert_int_equal(fcntl(other, F_SETFD, 0), 0);
-    assert_int_equal(lseek(other, 7, SEEK_SET), 7);
-    assert_true(hr_face_is_open());
-    assert_int_equal(hr_face_materialise_inherited(), 0);
-    is_plain(fd, 99);
-    is_plain(copy, 99);
-    is_plain(other, 7);
-    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
-    assert_int_equal(fcntl(copy, F_GETFD), 0);
-    assert_int_equal(lseek(fd, 500, SEEK_SET), 500);
-    assert_int_equal(lseek(copy, 0, SEEK_CUR), 500);
-    assert_int_equal(lseek(other, 0, SEEK_CUR), 7);
-    assert_true(hr_face_maybe(kept)); /* closed by the exec anyway */
-    close(fd);
-    close(copy);
-    close(other);
-    close(kept);
-    assert_false(hr_face_is_open());
-}
-
-/* By posix_spawn: standard input is a face of ours. */
-static int spawn_reader(int fd, char *const envp[], pid_t *pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fd, 0);
-    int error = posix_spawn(pid, "/bin/sh", &actions, NULL, reader, envp);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
-static void spawned_children_read(void **state)
-{
-    (void)state;
-    int fd = open_face(0), status;
-    pid_t pid;
-    assert_int_equal(lseek(fd, 3000, SEEK_SET), 3000);
-    atomic_store(&fake_large.whole_error, -ENOSPC);
-    assert_int_equal(spawn_reader(fd, bare, &pid), ENOSPC);
-    atomic_store(&fake_large.whole_error, 0);
-    assert_int_equal(spawn_reader(fd, bare, &pid), 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-    int out = open("scratch", O_RDONLY | O_CLOEXEC);
-    holds(out, 3000, SIZE - 3000);
-    close(out);
-    is_plain(fd, (off_t)SIZE); /* the child's offset is ours */
-    close(fd);
-}
-
-/* vfork and exec: the child changes its own descriptors and nothing of its parent's. */
-static void a_vfork_child_leaves_its_parent_alone(void **state)
-{
-    (void)state;
-    int fd = open_face(0), status;
-    struct hr_face face;
-    pid_t pid = vfork();
-    if (pid == 0) {
-        syscall(SYS_dup3, fd, 0, 0);
-        atomic_store(&hr_standin_marks[0], HR_MARK_FACE); /* as the hook of dup2 does */
-        execve("/bin/sh", reader, bare);
-        _exit(99);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-    assert_true(hr_face_maybe(fd) && hr_face_of(fd, &face));
-    int out = open("scratch", O_RDONLY | O_CLOEXEC);
-    holds(out, 0, SIZE);
-    close(out);
-    close(fd);
-}
-
-/* ---- syscall()
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- syscall() ---- */
 
 static void by_number(void **state)
 {
@@ -809,15 +340,7 @@ static void by_number(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
-    home = fake_reexec(argv, FAKE_MAP_TEXT);
-    snprintf(cache, sizeof(cache), "%s/cache", home);
-    fake_start(&fake, cache);
-    char body[400];
-    snprintf(body, sizeof(body), "say 'ok %s'", cache);
-    fake_command(home, body);
-    if (chdir(home)) {
-        return 2;
-    }
+    calls_begin(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_whole_object_is_mapped, new_face),
         cmocka_unit_test_setup(parts_begin_and_end_anywhere, new_face),
@@ -830,22 +353,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(a_private_mapping_keeps_its_changes, new_face),
         cmocka_unit_test_setup(what_is_mapped_there_now_decides, new_face),
         cmocka_unit_test(lines_of_maps),
-        cmocka_unit_test_setup(sendfile_crosses_segments, new_face),
-        cmocka_unit_test_setup(what_a_full_socket_did_not_take_is_not_read, new_face),
-        cmocka_unit_test_setup(splice_and_copy_file_range, new_face),
-        cmocka_unit_test_setup(a_lost_segment_ends_a_copy_where_it_is, new_face),
-        cmocka_unit_test_setup(hints_and_sizes, new_face),
-        cmocka_unit_test_setup(advice_of_a_descriptor, new_face),
-        cmocka_unit_test_setup(advice_of_a_mapping, new_face),
-        cmocka_unit_test_setup(materialised_in_place, new_face),
-        cmocka_unit_test_setup(streams_read_plain_files, new_face),
-        cmocka_unit_test_setup(aio_reads_plain_files, new_face),
-        cmocka_unit_test_setup(inherited_faces_become_plain, new_face),
-        cmocka_unit_test_setup(spawned_children_read, new_face),
-        cmocka_unit_test_setup(a_vfork_child_leaves_its_parent_alone, new_face),
         cmocka_unit_test_setup(by_number, new_face),
     };
-    int failures = cmocka_run_group_tests(tests, NULL, NULL);
-    fake_die(&fake, false);
-    return failures;
+    return cmocka_run_group_tests(tests, NULL, calls_end);
 }
