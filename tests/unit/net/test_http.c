@@ -175,8 +175,10 @@ static void headers_are_captured(void **state)
     assert_string_equal(hr_http_answer(request, "x-amz-meta-empty"), "");
     assert_string_equal(hr_http_answer(request, "last-modified"), "Sat, 21 Nov 2026 10:41:00 GMT");
     assert_string_equal(hr_http_answer(request, "server"), "Test/1"); /* tells a store's kind */
+    assert_string_equal(hr_http_answer(request, "transfer-encoding"),
+                        "chunked"); /* tells whether a body has an end */
     assert_null(hr_http_answer(request, "vary"));
-    assert_int_equal(request->answer_count, 6);
+    assert_int_equal(request->answer_count, 7);
     hr_http_request_free(request);
 
     request = bed_get(&bed, "http://127.0.0.1:PORT/fields/100/100"); /* the first ones stay */
