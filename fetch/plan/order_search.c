@@ -33,6 +33,7 @@ static const uint32_t favourites[] = {0,    1,    2,   3,   4,    5,    6,    7,
 static const uint32_t outers[] = {42, 0, 1, 1234};
 #define OUTERS (sizeof outers / sizeof outers[0])
 #define LATE_SLICE (1u << 22) /* outputs: less than 0.1 s, and less than that to get there */
+#define SKIP (1u << 18)       /* outputs, 0.3 ms: between two looks at whether it is given up */
 
 static uint64_t late_outputs(const struct hr_order_ask *ask)
 {
@@ -154,6 +155,12 @@ struct sifting {
     bool ranks;
 };
 
+/* A thread of idle priority may need seconds for a millisecond's work. */
+static bool is_given_up(const struct sifting *sifting)
+{
+    return sifting->ask->given_up && atomic_load_explicit(sifting->ask->given_up, memory_order_relaxed);
+}
+
 static bool is_it(const struct hr_order *order, const struct sifting *sifting)
 {
     const struct hr_order_set *set = sifting->set;
@@ -197,7 +204,7 @@ static bool follower(const struct hr_order *known, unsigned number, uint32_t n, 
 static bool run_recent(const struct hr_order_slice *slice, const struct sifting *sifting,
                        struct hr_order *ret, uint64_t *tried)
 {
-    for (uint64_t i = slice->first; i < slice->end; i++) {
+    for (uint64_t i = slice->first; i < slice->end && !is_given_up(sifting); i++) {
         struct hr_order order;
         if (!follower(&sifting->ask->recent[i / FOLLOWERS], i % FOLLOWERS, sifting->n, &order)) {
             continue;
@@ -215,7 +222,7 @@ static bool run_recent(const struct hr_order_slice *slice, const struct sifting 
 static bool run_likely(const struct hr_order_slice *slice, const struct sifting *sifting,
                        struct hr_order *ret, uint64_t *tried)
 {
-    for (uint64_t i = slice->first; i < slice->end; i++) {
+    for (uint64_t i = slice->first; i < slice->end && !is_given_up(sifting); i++) {
         struct hr_order order = {.n = sifting->n, .seed = favourites[i / FAVOURITE_ORDERS], .replicas = 1};
         unsigned way = i % FAVOURITE_ORDERS;
         if (way < OTHERS) {
@@ -243,7 +250,7 @@ static bool run_likely(const struct hr_order_slice *slice, const struct sifting 
 static bool run_others(const struct hr_order_slice *slice, const struct sifting *sifting,
                        struct hr_order *ret, uint64_t *tried)
 {
-    for (uint64_t i = slice->first; i < slice->end; i++) {
+    for (uint64_t i = slice->first; i < slice->end && !is_given_up(sifting); i++) {
         struct hr_order order = {.n = sifting->n,
                                  .seed = (uint32_t)(i / OTHERS),
                                  .replicas = 1,
@@ -316,7 +323,7 @@ static bool run_seeds(const struct hr_order_slice *slice, const struct sifting *
                       uint64_t *tried)
 {
     uint32_t seeds[HR_ORDER_LANES];
-    for (uint64_t seed = slice->first; seed < slice->end; seed += HR_ORDER_LANES) {
+    for (uint64_t seed = slice->first; seed < slice->end && !is_given_up(sifting); seed += HR_ORDER_LANES) {
         unsigned count = slice->end - seed < HR_ORDER_LANES ? (unsigned)(slice->end - seed) : HR_ORDER_LANES;
         for (unsigned i = 0; i < HR_ORDER_LANES; i++) {
             seeds[i] = (uint32_t)seed + i;
@@ -334,7 +341,7 @@ static bool run_drawn(const struct hr_order_slice *slice, const struct sifting *
                       uint64_t *tried)
 {
     uint32_t seeds[HR_ORDER_LANES];
-    for (uint64_t from = slice->first; from < slice->end; from += HR_ORDER_LANES) {
+    for (uint64_t from = slice->first; from < slice->end && !is_given_up(sifting); from += HR_ORDER_LANES) {
         for (unsigned i = 0; i < HR_ORDER_LANES; i += DRAWS) {
             struct hr_mt mt;
             hr_mt_seed(&mt, (from + i) / DRAWS);
@@ -350,6 +357,14 @@ static bool run_drawn(const struct hr_order_slice *slice, const struct sifting *
     return false;
 }
 
+static void skip(const struct sifting *sifting, struct hr_mt *mt, uint64_t outputs)
+{
+    for (; outputs > SKIP && !is_given_up(sifting); outputs -= SKIP) {
+        hr_mt_skip(mt, SKIP);
+    }
+    hr_mt_skip(mt, outputs < SKIP ? outputs : SKIP);
+}
+
 /* Every output of one outer generator after the other. */
 static bool run_late(const struct hr_order_slice *slice, const struct sifting *sifting, struct hr_order *ret,
                      uint64_t *tried)
@@ -357,10 +372,10 @@ static bool run_late(const struct hr_order_slice *slice, const struct sifting *s
     uint64_t outputs = late_outputs(sifting->ask);
     uint32_t seeds[HR_ORDER_LANES];
     struct hr_mt mt;
-    for (uint64_t from = slice->first; from < slice->end; from += HR_ORDER_LANES) {
+    for (uint64_t from = slice->first; from < slice->end && !is_given_up(sifting); from += HR_ORDER_LANES) {
         if (from == slice->first || from % outputs == 0) {
             hr_mt_seed(&mt, outers[from / outputs]);
-            hr_mt_skip(&mt, from % outputs);
+            skip(sifting, &mt, from % outputs);
         }
         for (unsigned i = 0; i < HR_ORDER_LANES; i++) {
             seeds[i] = hr_mt_next(&mt);
@@ -377,7 +392,7 @@ static bool run_late(const struct hr_order_slice *slice, const struct sifting *s
 static bool run_exactly(const struct hr_order_slice *slice, const struct sifting *sifting,
                         struct hr_order *ret, uint64_t *tried)
 {
-    for (uint64_t seed = slice->first; seed < slice->end; seed++) {
+    for (uint64_t seed = slice->first; seed < slice->end && !is_given_up(sifting); seed++) {
         ++*tried;
         if (look_closely(sifting, (uint32_t)seed, ret)) {
             return true;

@@ -7,6 +7,8 @@
 #ifndef HR_PLAN_ORDER_SEARCH_H
 #define HR_PLAN_ORDER_SEARCH_H
 
+#include <stdatomic.h>
+
 #include "fetch/plan/order_lanes.h"
 
 #define HR_ORDER_SEEN_MAX 32
@@ -47,6 +49,7 @@ struct hr_order_ask {
     bool deep;      /* as much of what follows as the machine has room for (order_thread.h) */
     bool all;       /* with HR_ORDER_ALL */
     uint64_t steps; /* of each of the others' shuffles, and of all that is drawn late, for a set; 0: none */
+    const atomic_bool *given_up; /* true: nobody wants it any more, slices end at once; or NULL */
 };
 
 struct hr_order_slice {

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -23,6 +24,7 @@ enum job_state { JOB_FREE, JOB_RUNS, JOB_CANCELLED };
 
 struct job {
     enum job_state state;
+    atomic_bool given_up; /* its slices need not go on */
     uint64_t id;
     struct hr_order_search search;
     uint32_t *permutation;
@@ -66,6 +68,9 @@ void hr_order_searcher_free(struct hr_order_searcher *searcher)
     }
     pthread_mutex_lock(&searcher->lock);
     searcher->stop = true;
+    for (unsigned i = 0; i < HR_ORDER_JOBS_MAX; i++) {
+        atomic_store(&searcher->jobs[i].given_up, true);
+    }
     pthread_cond_broadcast(&searcher->wake);
     pthread_mutex_unlock(&searcher->lock);
     for (unsigned i = 0; i < searcher->thread_count; i++) {
@@ -112,8 +117,8 @@ static void say(struct hr_order_searcher *searcher)
     (void)written; /* full: it is readable */
 }
 
-/* The lock is held. */
-static void finish(struct hr_order_searcher *searcher, struct job *job, const struct hr_order_slice *slice,
+/* The lock is held. True: there is a result. */
+static bool finish(struct hr_order_searcher *searcher, struct job *job, const struct hr_order_slice *slice,
                    const struct hr_order *found, uint32_t *permutation, uint64_t tried)
 {
     if (found && !job->search.found) {
@@ -125,7 +130,26 @@ static void finish(struct hr_order_searcher *searcher, struct job *job, const st
     searcher->tried += tried;
     if (job->state == JOB_CANCELLED && job->search.running == 0) {
         end(job);
-    } else if (job->state == JOB_RUNS && hr_order_search_over(&job->search)) {
+    }
+    return job->state == JOB_RUNS && hr_order_search_over(&job->search);
+}
+
+/* Wakes nobody while it holds the lock: who wakes takes the processor from a thread of idle priority, and
+ * would wait for the lock until that one has its turn again, seconds later where all cores are busy. */
+static void run(struct hr_order_searcher *searcher, struct job *job, const struct hr_order_slice *slice,
+                enum hr_order_width width)
+{
+    struct hr_order order;
+    uint64_t tried;
+    bool found = hr_order_slice_run(slice, &job->search.ask, width, &order, &tried);
+    uint32_t *permutation = found ? malloc((size_t)order.n * sizeof *permutation) : NULL;
+    if (permutation) {
+        hr_order_make(&order, permutation);
+    }
+    pthread_mutex_lock(&searcher->lock);
+    bool over = finish(searcher, job, slice, found ? &order : NULL, permutation, tried);
+    pthread_mutex_unlock(&searcher->lock);
+    if (over) {
         say(searcher);
     }
     pthread_cond_broadcast(&searcher->wake); /* the next phase may be the other threads' */
@@ -143,15 +167,8 @@ static void work(struct hr_order_searcher *searcher, bool all)
             continue;
         }
         pthread_mutex_unlock(&searcher->lock);
-        struct hr_order order;
-        uint64_t tried;
-        bool found = hr_order_slice_run(&slice, &job->search.ask, width, &order, &tried);
-        uint32_t *permutation = found ? malloc((size_t)order.n * sizeof *permutation) : NULL;
-        if (permutation) {
-            hr_order_make(&order, permutation);
-        }
+        run(searcher, job, &slice, width);
         pthread_mutex_lock(&searcher->lock);
-        finish(searcher, job, &slice, found ? &order : NULL, permutation, tried);
     }
     pthread_mutex_unlock(&searcher->lock);
 }
@@ -235,6 +252,8 @@ int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const
         bool idle = room.threads > 0 && searcher->thread_count > 1;
         whole.all = idle && room.all;
         whole.steps = idle ? room.steps : 0;
+        atomic_store(&job->given_up, false);
+        whole.given_up = &job->given_up;
         hr_order_search_begin(&job->search, &whole);
         if (hr_order_search_over(&job->search)) {
             say(searcher);
@@ -252,6 +271,7 @@ void hr_order_searcher_cancel(struct hr_order_searcher *searcher, uint64_t id)
         struct job *job = &searcher->jobs[i];
         if (job->state == JOB_RUNS && job->id == id) {
             job->state = JOB_CANCELLED;
+            atomic_store(&job->given_up, true);
             if (job->search.running == 0) {
                 end(job);
             }

@@ -26,11 +26,11 @@ struct hr_order_result {
 /* No thread is started before the first ask. */
 int hr_order_searcher_new(enum hr_order_mode mode, struct hr_order_searcher **ret);
 void hr_order_searcher_free(
-    struct hr_order_searcher *searcher); /* accepts NULL; waits for slices under way */
+    struct hr_order_searcher *searcher); /* accepts NULL; slices under way end at once */
 /* Readable when a result is there. */
 int hr_order_searcher_fd(const struct hr_order_searcher *searcher);
-/* Copies the ask; ask->all and ->steps are decided here. 0; -EBUSY; -EOPNOTSUPP (mode off); -errno of
- * starting a thread.
+/* Copies the ask; ask->all, ->steps and ->given_up are decided here. 0; -EBUSY; -EOPNOTSUPP (mode off);
+ * -errno of starting a thread.
  */
 int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const struct hr_order_ask *ask);
 void hr_order_searcher_cancel(struct hr_order_searcher *searcher,

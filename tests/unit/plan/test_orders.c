@@ -268,6 +268,32 @@ static void test_search_for_the_others(void **state)
     }
 }
 
+/* What nobody wants any more ends at its next candidates, in every phase, though the right one is among them.
+ */
+static void test_given_up_slices_end(void **state)
+{
+    (void)state;
+    atomic_bool given_up = false;
+    struct hr_order order = {.n = 4000, .seed = 42, .replicas = 1}, found;
+    struct hr_order_ask ask = ask_of(4000);
+    look(&ask, &order, SEEN);
+    ask.recent[0] = order;
+    ask.recent_count = 1;
+    ask.deep = ask.all = true;
+    ask.steps = 1u << 26;
+    ask.given_up = &given_up;
+    for (unsigned phase = 0; phase < HR_ORDER_PHASES; phase++) {
+        struct hr_order_slice slice = {.phase = phase, .end = 256};
+        uint64_t tried = 0;
+        given_up = false;
+        (void)hr_order_slice_run(&slice, &ask, hr_order_widest(), &found, &tried);
+        assert_true(tried > 0);
+        given_up = true;
+        assert_false(hr_order_slice_run(&slice, &ask, hr_order_widest(), &found, &tried));
+        assert_int_equal(tried, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_few_indices_rarely_lie),
         cmocka_unit_test(test_seed_drawn_late),
         cmocka_unit_test(test_search_for_the_others),
+        cmocka_unit_test(test_given_up_slices_end),
     };
     return cmocka_run_group_tests_name("orders", tests, NULL, NULL);
 }
