@@ -97,6 +97,13 @@ static void finish(struct hr_adopting *adopting)
            adopting->paths[0], (unsigned long long)figures.rows, (unsigned long long)figures.keys,
            (unsigned long long)figures.outside, (unsigned long long)figures.gone,
            (unsigned long long)figures.unknown);
+    if (figures.keys == 0 && figures.outside > 0) {
+        char message[HR_MESSAGE_MAX];
+        snprintf(message, sizeof message, "none of its %llu rows is of this map, s3://%.64s/%.100s",
+                 (unsigned long long)figures.rows, hr_store_bucket(tree->store), tree->shared->prefix);
+        fail(adopting, -EXDEV, message); /* the wrong file must not empty a map */
+        return;
+    }
     tree->read_outside = figures.outside;
     tree->read_gone = figures.gone;
     hr_listing_report_hidden(tree, adopting->builder);

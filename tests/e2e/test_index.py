@@ -251,6 +251,23 @@ def test_inventory_is_imported():
 
 
 @test()
+def test_a_list_of_something_else_empties_no_map():
+    """Not one row is of the map: the wrong file, and not the news that all is gone."""
+    with Stage(some()) as stage:
+        wrong = stage.file("wrong.txt", "root:x:0:0\ndaemon:x:1:1\n")
+        with stage.job() as job:
+            done = job.command("index", "import", wrong)
+            proc.expect("none of its 2 rows is of this map, s3://bkt/train/" in said(done, 1), "import", done.stderr)
+            proc.expect_equal(sorted(job.python(TREE, stage.data).split("\n")[:-1]), names_of(stage.objects), "names")
+            job.good(["ls", stage.data])
+            done = job.command("index", "import", wrong)
+            proc.expect_equal(len(job.python(TREE, stage.data).split()), 40, "names after it was refused again")
+        with stage.job(list=wrong) as job:
+            done = job.run(["ls", stage.data])
+            proc.expect(done.returncode == 125 and b"none of its 2 rows" in done.stderr, "list=FILE", done)
+
+
+@test()
 def test_refresh_counts_what_is_other():
     """Added, removed, changed; jobs that run see the new names."""
     with Stage(some()) as stage:
