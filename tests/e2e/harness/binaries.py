@@ -94,17 +94,19 @@ def comparable(done, *roots):
     return done.returncode, out
 
 
-# The two trees of the twins: objects of one request each; and mostly large ones, which programs meet as faces.
-TREES = (("small", fixtures.mixed, {}), ("large", fixtures.mixed_large, {"small_max": "64K"}))
+# The trees of the twins: objects of one request each; mostly large ones, which programs meet as faces; and, for the programs
+# that it concerns, another setting.
+TREES = (("small", fixtures.mixed, {}, ""), ("large", fixtures.mixed_large, {"small_max": "64K"}, ""),
+         ("follow", fixtures.mixed, {"symlinks": "follow"}, "null_path"))
 
 
 def twins(only=""):
     """Each program of build/tests/preload says and returns the same on a local copy and on the map, cold and then warm. It
     gets the tree as its argument and the tree's parent as working directory. only: a part of the cases' names."""
     found = programs("build", "tests", "preload")
-    for label, fixture, settings in TREES if found else ():
+    for label, fixture, settings, program in TREES if found else ():
         cases = [(path, ["preload:%s %s %s" % (os.path.basename(path), state, label) for state in ("cold", "warm")])
-                 for path in found]
+                 for path in found if program in os.path.basename(path)]
         cases = [(path, names) for path, names in cases if any(only in name for name in names)]
         if cases:
             with servers.Rclone(fixture()) as store:
