@@ -84,6 +84,13 @@ void hr_budget_give_up(struct hr_budget *budget, uint64_t charge)
     budget->free_bytes += (int64_t)charge;
 }
 
+void hr_budget_hold(struct hr_budget *budget, uint64_t charge)
+{
+    budget->used_bytes += charge;
+    budget->leaving_bytes -= charge;
+    budget->free_bytes -= (int64_t)charge;
+}
+
 void hr_budget_unlinked(struct hr_budget *budget, uint64_t charge)
 {
     budget->leaving_bytes -= charge;

@@ -35,7 +35,9 @@ void hr_budget_land(struct hr_budget *budget,
 /* A reservation of `charge`, of which `landed` were written, ends: kept as an object, or given back. */
 void hr_budget_settle(struct hr_budget *budget, uint64_t charge, uint64_t landed, bool kept);
 void hr_budget_adopt(struct hr_budget *budget, uint64_t charge);
-void hr_budget_give_up(struct hr_budget *budget, uint64_t charge);  /* evicted, its file still there */
+void hr_budget_give_up(struct hr_budget *budget, uint64_t charge); /* evicted, its file still there */
+/* It was given up, and its file stays: it takes its room again. */
+void hr_budget_hold(struct hr_budget *budget, uint64_t charge);
 void hr_budget_unlinked(struct hr_budget *budget, uint64_t charge); /* its file is gone */
 
 #endif

@@ -47,6 +47,7 @@ static void on_tick(void *owner)
 {
     struct hr_cache *cache = owner;
     (void)hr_cache_make_room(cache, 0);
+    hr_handed_tick(cache);
     if (++cache->ticks % SYNC_EVERY_TICKS == 0 && !cache->syncing &&
         hr_journal_epoch_end(cache->journal, &cache->sync_epoch)) {
         cache->syncing = true;
@@ -75,6 +76,7 @@ static void cache_free(struct hr_cache *cache)
     cache->quiet = true;
     hr_loop_disarm(cache->options.loop, &cache->tick);
     if (cache->writers) {
+        hr_handed_end(cache);
         hr_writers_drain(cache->writers);
     }
     hr_writers_free(cache->slow);
@@ -254,6 +256,7 @@ void hr_cache_stats(const struct hr_cache *cache, struct hr_cache_stats *ret)
         .evicted_bytes = cache->evicted_bytes,
         .verify_failures = cache->verify_failures,
         .adopted = cache->adopted,
+        .held_bytes = cache->held_bytes,
         .writes_in_flight = cache->put_count,
         .residents_gen = hr_residents_gen(cache->residents),
         .cache_dev = cache->dev,

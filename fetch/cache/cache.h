@@ -112,6 +112,10 @@ void hr_cache_touch(struct hr_cache *cache, uint64_t file_id); /* used now: for 
 void hr_cache_announced(struct hr_cache *cache, uint64_t file_id); /* somebody will use it soon */
 void hr_cache_abandoned(struct hr_cache *cache, uint64_t file_id); /* nobody will after all, or again */
 
+/* Its number is told to a program that will open it: should it leave now, its file keeps its name and its
+ * room for a second or two, unless nothing else is left to give up (bounded: handed.c). */
+void hr_cache_handed(struct hr_cache *cache, uint64_t file_id);
+
 /* Segments of a face that lie in the range go first when room is needed. How many there are. */
 unsigned hr_cache_unneeded(struct hr_cache *cache, uint64_t face_id, uint64_t offset, uint64_t bytes);
 
@@ -199,6 +203,7 @@ struct hr_cache_stats {
     uint64_t faces, segments;
     uint64_t bytes, objects, budget_bytes, free_bytes, evictions, evicted_bytes, verify_failures, adopted;
     uint64_t room_bytes;       /* that it may hold now: its budget, or what the file system has for it */
+    uint64_t held_bytes;       /* of files that left and keep their names for a moment (hr_cache_handed) */
     uint64_t writes_in_flight; /* puts begun and not done */
     uint32_t residents_gen;
     uint64_t cache_dev;

@@ -158,6 +158,9 @@ void hr_cache_unlink_later(struct hr_object *object)
         object->segment.left = true;
         return;
     }
+    if (hr_handed_hold(object)) {
+        return;
+    }
     object->leaving.run = leaving_run;
     object->leaving.done = leaving_done;
     hr_writers_push(object->cache->writers, &object->leaving);
@@ -192,24 +195,26 @@ static struct hr_object *victim_of(struct hr_cache *cache)
 
 uint64_t hr_cache_give_up(struct hr_cache *cache, uint64_t bytes, struct hr_object **ret_list)
 {
-    uint64_t given = 0;
-    while (given < bytes) {
+    uint64_t used_bytes = cache->budget.used_bytes;
+    while (used_bytes - cache->budget.used_bytes < bytes) {
         struct hr_object *object = victim_of(cache);
         if (!object) {
-            break;
+            if (!hr_handed_give_up(cache)) {
+                break;
+            }
+            continue;
         }
         hr_cache_take_out(cache, object);
-        given += hr_object_charge(object);
         cache->evictions++;
         cache->evicted_bytes += object->cached.size;
         if (pinned(object)) {
             hr_cache_unlink_later(object);
-            continue;
+        } else if (!hr_handed_hold(object)) {
+            object->next_victim = *ret_list;
+            *ret_list = object;
         }
-        object->next_victim = *ret_list;
-        *ret_list = object;
     }
-    return given;
+    return used_bytes - cache->budget.used_bytes;
 }
 
 int hr_cache_make_room(struct hr_cache *cache, uint64_t bytes)

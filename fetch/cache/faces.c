@@ -127,6 +127,7 @@ unsigned hr_cache_unneeded(struct hr_cache *cache, uint64_t face_id, uint64_t of
          segment = segment->segment.next) {
         if (segment->cached.offset >= offset && segment->cached.offset + segment->cached.size <= end) {
             hr_policy_unneeded(&cache->policy, &segment->policy);
+            segment->handed_tick = 0; /* it was opened */
             count++;
         }
     }

@@ -50,6 +50,7 @@ struct hr_object {
     bool seen;       /* adoption: its file is there and right */
     bool guess;      /* nobody asked for it */
     uint16_t etag_len;
+    uint16_t handed_tick; /* of the cache, when its number was told to a program last; 0: never */
     uint32_t identity_len;
     struct hr_policy_node policy;
     struct hr_journal_link link;
@@ -80,7 +81,9 @@ struct hr_cache {
     struct hr_put *puts;     /* all that were begun and not yet freed */
     uint64_t put_count;
     uint64_t next_id;
-    uint64_t id_end; /* below it, ids are ours to give: persisted ahead */
+    uint64_t id_end;        /* below it, ids are ours to give: persisted ahead */
+    struct hr_object *held; /* handed.c: evicted, linked through next_victim */
+    uint64_t held_bytes;
     struct hr_timer tick;
     unsigned ticks;
     struct hr_work sync;
@@ -183,6 +186,14 @@ void hr_segment_unpin(struct hr_object *segment);
  */
 uint64_t hr_cache_give_up(struct hr_cache *cache, uint64_t bytes, struct hr_object **ret_list);
 void hr_cache_recheck(struct hr_cache *cache); /* after folders were missing: forget what is gone */
+
+/* handed.c: what hr_cache_handed means for files that left. */
+/* True: the file of an object that left the tables is kept for a moment, charged as before (it may push out
+ * others that are kept so); it is unlinked by itself. */
+bool hr_handed_hold(struct hr_object *object);
+void hr_handed_tick(struct hr_cache *cache);    /* once a tick: those whose moment has passed */
+bool hr_handed_give_up(struct hr_cache *cache); /* the one used least recently; false: there is none */
+void hr_handed_end(struct hr_cache *cache);     /* all of them */
 
 /* put.c: every put that is not finished is discarded, with its callbacks of memory; the others end. */
 void hr_puts_close(struct hr_cache *cache);

@@ -70,10 +70,12 @@ static void call_landed(struct hr_put *put)
  * each time (files that are still open free nothing). */
 static void find_room(struct hr_put *put)
 {
+    struct hr_cache *cache = put->cache;
     uint64_t given = 0;
     uint64_t least = put->charge ? put->charge : hr_budget_charge(0); /* a face takes an inode */
+    hr_handed_end(cache);
     if (put->room_tries < ROOM_TRIES) {
-        given = hr_cache_give_up(put->cache, least << put->room_tries, &put->victims);
+        given = hr_cache_give_up(cache, least << put->room_tries, &put->victims);
         put->room_tries++;
     }
     if (!given) {

@@ -43,6 +43,7 @@ static bool answer_known(struct hr_plan_tree *tree, const struct hr_name *name, 
     }
     answer.file_id = cached ? cached->file_id : 0;
     if (cached) {
+        hr_cache_handed(plan->cache, cached->file_id);
         hr_cache_touch(plan->cache, cached->file_id); /* without an index clients leave no note */
     }
     if (cached) {
@@ -181,6 +182,7 @@ static bool answer_by_word(struct hr_plan_tree *tree, uint32_t entry, const stru
         answer.file_id = atomic_load_explicit(&state->file_id, memory_order_relaxed);
         answer.flags = kind == HR_STATE_FACE ? HR_ANSWER_FACE : 0;
         hr_tree_file_used(tree->plan, answer.file_id);
+        hr_cache_handed(tree->plan->cache, answer.file_id);
     }
     asker->fn(asker->owner, asker->ticket, &answer);
     return true;
@@ -235,6 +237,7 @@ static bool keeps_promise(struct hr_plan_tree *tree, uint32_t entry)
         uint64_t file_id = atomic_load_explicit(&state->file_id, memory_order_relaxed);
         const struct hr_cached *cached = hr_cache_by_id(plan->cache, file_id);
         if (cached && hr_open_file_is_there(plan, cached)) {
+            hr_cache_handed(plan->cache, file_id);
             return true;
         }
         hr_cache_drop(plan->cache, file_id);

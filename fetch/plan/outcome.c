@@ -263,6 +263,7 @@ static void arrived(struct hr_want *want, const struct hr_cached *cached)
         .offset = cached->offset,
     };
     if (want->waiters) {
+        hr_cache_handed(plan->cache, cached->file_id);
         hr_cache_touch(plan->cache, cached->file_id); /* clients note the opens of indexed objects alone */
     }
     if (cached->kind == HR_CACHED_WHOLE) {

@@ -207,8 +207,9 @@ static void bring_ahead(const struct asked *asked, const struct hr_pattern *patt
     }
 }
 
-static void answer_with(const struct hr_asker *asker, const struct hr_cached *cached)
+static void answer_with(struct hr_plan *plan, const struct hr_asker *asker, const struct hr_cached *cached)
 {
+    hr_cache_handed(plan->cache, cached->file_id);
     struct hr_answer answer = {
         .kind = HR_KIND_FILE,
         .size = cached->size,
@@ -279,7 +280,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
         hr_cache_touch(plan->cache, there->file_id);
         hr_window_served(plan, asked->reader, face_id, there->offset + there->size);
         bring_ahead(asked, &pattern);
-        answer_with(asker, there); /* nothing was started yet: it is still there */
+        answer_with(plan, asker, there); /* nothing was started yet: it is still there */
         hr_plan_pump(plan);
         return;
     }
@@ -382,7 +383,7 @@ void hr_plan_segment(struct hr_plan *plan, const struct hr_reader *reader, const
         plan->stats.segment_hits++;
         hr_tree_file_used(plan, object->file_id);
         hr_cache_touch(plan->cache, object->file_id);
-        answer_with(asker, object);
+        answer_with(plan, asker, object);
     } else if (whole) {
         ask_whole(&asked, asker);
     } else {

@@ -1,4 +1,5 @@
 /* Bytes of large objects: which ranges are asked for, and once for all who want them. */
+#include "fetch/cache/inside.h"
 #include "tests/unit/plan/lab.h"
 
 #define GIB (1024 * MIB)
@@ -347,6 +348,30 @@ static void test_object_larger_than_the_cache_streams(void **state)
     assert_int_equal(HR_STATE_KIND(lab_word(lab, "big")), HR_STATE_FACE); /* it can still be read */
 }
 
+/* What was answered is there to be opened, however long the program takes to come: here all that is on its
+ * way arrives first, in the room of what was used last. */
+static void test_an_answer_can_be_opened(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t size = 70 * MIB + 11;
+    uint64_t face = open_one(lab, &(struct lab_options){.cache_bytes = 34 * MIB, .memory_bytes = 32 * MIB},
+                             size, &object);
+    hr_loop_disarm(lab->loop, &lab->cache->tick); /* no moment passes */
+    unsigned gone = 0;
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t at = 0; at < size;) {
+            struct hr_answer answer;
+            assert_int_equal(lab_get_bytes(lab, face, at, size - at, false, &answer), 0);
+            lab_settle(lab);
+            gone += hr_cache_by_id(lab->cache, answer.file_id) == NULL;
+            lab_check_bytes(lab, answer.file_id, object, answer.offset, answer.size);
+            at = answer.offset + answer.size;
+        }
+    }
+    assert_true(gone > 0); /* it has left the cache by then, and can be read all the same */
+}
+
 /* More waiters than room: all are served, nothing spins. */
 static void test_many_random_readers_in_a_small_cache(void **state)
 {
@@ -548,6 +573,7 @@ int main(void)
         LAB_TEST(test_a_long_read_is_asked_side_by_side),
         LAB_TEST(test_two_cells_are_not_taken_to_pieces),
         LAB_TEST(test_object_larger_than_the_cache_streams),
+        LAB_TEST(test_an_answer_can_be_opened),
         LAB_TEST(test_many_random_readers_in_a_small_cache),
         LAB_TEST(test_another_version_is_estale),
         LAB_TEST(test_another_version_is_followed),
