@@ -352,7 +352,7 @@ static void decide(struct hr_call_run *run, const struct hr_http_request *reques
 }
 
 /* What its endpoint's width and hedges learn from an answer, or from none in time. Listings take as long as
- * the store likes. */
+ * the store likes, so they count for nothing but the very first width. */
 static void learn_pace(struct hr_call_run *run, const struct hr_http_request *request, bool was_hedge)
 {
     struct hr_endpoint_state *state = run->store->state;
@@ -361,6 +361,8 @@ static void learn_pace(struct hr_call_run *run, const struct hr_http_request *re
 
     if (run->judged.verdict.action == HR_ACTION_THROTTLED) {
         hr_width_throttled(&state->width, run->sent_us, now_us);
+    } else if (run->call->kind == HR_CALL_LIST && good) {
+        hr_width_listed(&state->width, request->answer_us);
     } else if (run->call->kind == HR_CALL_GET && (good || request->error == -ETIMEDOUT)) {
         uint64_t waited_us = good ? request->answer_us : request->total_us;
         hr_width_answered(&state->width, run->sent_us, waited_us, now_us);

@@ -3,6 +3,9 @@
 #define NO_CEILING 4096u /* the largest that `connections` may be */
 #define SPARE_SHARE 16u  /* of the width, for requests that somebody waits for */
 #define BLIND_MOST (HR_WIDTH_START * 3 / 2)
+#define LISTED_PART 2.0      /* of a listing's time is not the way: the store's own work */
+#define FIRST_ANSWERS 8      /* so few of many that were asked at once have hardly queued behind each other */
+#define WAY_MOST_US 250000.0 /* ours: to the other side of the earth; who takes longer is slow, not far */
 #define ROUND_ANSWERS_MIN 16 /* fewer make no average */
 /* The queue at the endpoint, in requests plus a part of the width: up to the first pair the width grows,
  * beyond the second it shrinks. The part leaves room for answers that vary by themselves; the constant keeps
@@ -47,6 +50,8 @@ static void begin(struct hr_width *width, int64_t now_us)
     width->starting = true;
     width->probing = false;
     width->base_us = width->recent_us = 0;
+    width->first_answers = 0;
+    width->first_sum_us = 0;
     width->held_rounds = 0;
     begin_round(width, now_us);
 }
@@ -150,13 +155,25 @@ static void end_round(struct hr_width *width, int64_t now_us)
     begin_round(width, now_us);
 }
 
-/* While it starts: one more for each answer, doubling in a round trip; only a little before there is a base.
- */
+/* Requests in flight that give the rate which S3 promises; 0: the time tells no distance. */
+static double width_for(double answer_us)
+{
+    return answer_us <= WAY_MOST_US ? HR_WIDTH_RATE / 1e6 * answer_us : 0;
+}
+
+/* While it starts: one more for each answer, doubling in a round trip. Before there is a base only a little,
+ * but what the first answers' time is worth at once: from afar doubling would take several round trips. */
 static void grow_at_start(struct hr_width *width)
 {
     bool blind = width->base_us <= 0;
-    if (width->starting && width->round_full &&
-        (blind ? width->width < BLIND_MOST : may_grow(width, width->recent_us))) {
+    if (!width->starting || !width->round_full) {
+        return;
+    }
+    double worth =
+        blind && width->first_answers == FIRST_ANSWERS ? width_for(width->first_sum_us / FIRST_ANSWERS) : 0;
+    if (worth > width->width + 1) {
+        set(width, worth);
+    } else if (blind ? width->width < BLIND_MOST : may_grow(width, width->recent_us)) {
         set(width, width->width + 1);
     }
 }
@@ -168,6 +185,10 @@ void hr_width_answered(struct hr_width *width, int64_t sent_us, uint64_t answer_
         us = least(us, OUTLIER * width->base_us);
         width->recent_us += (us - width->recent_us) * RECENT_GAIN;
     }
+    if (width->first_answers < FIRST_ANSWERS) {
+        width->first_sum_us += us;
+        width->first_answers++;
+    }
     grow_at_start(width);
     if (sent_us < width->round_us) {
         return; /* it met another width */
@@ -175,6 +196,15 @@ void hr_width_answered(struct hr_width *width, int64_t sent_us, uint64_t answer_
     width->round_sum_us += us;
     if (++width->round_answers >= width->round_needs) {
         end_round(width, now_us);
+    }
+}
+
+void hr_width_listed(struct hr_width *width, uint64_t answer_us)
+{
+    double worth = least(width_for((double)answer_us / LISTED_PART), HR_WIDTH_FAR);
+    bool unknown = width->starting && width->base_us <= 0 && width->first_answers == 0;
+    if (unknown && worth > width->width) {
+        set(width, worth);
     }
 }
 

@@ -13,13 +13,17 @@
 
 #define HR_WIDTH_FLOOR 4u   /* ours: what a store that refuses most is still asked at a time */
 #define HR_WIDTH_START 128u /* ours: the first batches of a job need no round trips to get going */
+#define HR_WIDTH_FAR 256u   /* ours: the same, when a listing took so long that the store is far away */
+#define HR_WIDTH_RATE 5500  /* GETs a second that S3 promises for a prefix */
 
 struct hr_width {
     unsigned ceiling;
     unsigned calls; /* requests in flight */
     double width;
-    bool starting; /* grows by one an answer, until a queue shows */
-    bool probing;  /* a quarter of the width, for one round: is base_us still true? */
+    bool starting;          /* grows by one an answer, until a queue shows */
+    unsigned first_answers; /* since it started, until they are enough to tell the latency... */
+    double first_sum_us;    /* ...by this */
+    bool probing;           /* a quarter of the width, for one round: is base_us still true? */
     /* A round: as many answers as the width lets be in flight, to requests that were sent in it. */
     int64_t round_us;
     unsigned round_needs, round_answers;
@@ -43,6 +47,8 @@ void hr_width_started(struct hr_width *width, int64_t now_us);
 void hr_width_ended(struct hr_width *width, int64_t now_us);
 /* The first byte of an answer came answer_us after the request had gone out. */
 void hr_width_answered(struct hr_width *width, int64_t sent_us, uint64_t answer_us, int64_t now_us);
+/* A listing's first byte, after so long: before the first object, all that is known of the distance. */
+void hr_width_listed(struct hr_width *width, uint64_t answer_us);
 /* 503, 429 and kin. */
 void hr_width_throttled(struct hr_width *width, int64_t sent_us, int64_t now_us);
 /* Throttled lately. */

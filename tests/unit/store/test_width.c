@@ -189,6 +189,82 @@ static void a_fixed_latency_gets_all(void **state)
     }
 }
 
+/* The first answers tell the distance, and what it is worth goes out at once. */
+static void a_far_store_is_filled_in_two_round_trips(void **state)
+{
+    (void)state;
+    static struct sim sim;
+    for (int vary = 0; vary < 2; vary++) {
+        begin(&sim, 1024);
+        sim.latency_us = 110 * MS;
+        sim.vary = vary;
+        go(&sim, 115 * MS, IN_FLIGHT_MAX);
+        assert_true(sim.in_flight_max >= (vary ? 300 : 600)); /* varied, the first come in half the time */
+        go(&sim, 220 * MS, IN_FLIGHT_MAX);
+        assert_true(sim.in_flight_max >= 600);
+        assert_int_equal(sim.width.cuts, 0);
+    }
+}
+
+static void a_slow_store_is_not_taken_for_a_far_one(void **state)
+{
+    (void)state;
+    static struct sim sim;
+    begin(&sim, 1024);
+    sim.latency_us = 2 * S;
+    go(&sim, 2 * S + MS, IN_FLIGHT_MAX);
+    assert_true(sim.in_flight_max < 2 * HR_WIDTH_START);
+    begin(&sim, 1024);
+    sim.latency_us = 3 * MS; /* the queue of the first batch is no distance, either */
+    sim.rate = 500;
+    go(&sim, S, IN_FLIGHT_MAX);
+    assert_true(sim.in_flight_max < 2 * HR_WIDTH_START);
+}
+
+/* What S3 allows is not passed by the first bursts. */
+static void the_promised_rate_from_afar_is_not_refused(void **state)
+{
+    (void)state;
+    static struct sim sim;
+    begin(&sim, 512);
+    sim.latency_us = 110 * MS;
+    sim.allowed = HR_WIDTH_RATE;
+    sim.tokens = sim.allowed; /* nothing was asked before */
+    hr_width_listed(&sim.width, 110 * MS);
+    go(&sim, 20 * S, IN_FLIGHT_MAX);
+    assert_int_equal(sim.throttled, 0);
+    assert_int_equal(sim.width_max, 512);
+}
+
+static void a_listing_tells_the_distance_before_the_first_object(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t answer_us;
+        unsigned ceiling, width;
+    } rows[] = {
+        {30 * MS, 512, HR_WIDTH_START},
+        {80 * MS, 512, 220},
+        {110 * MS, 512, HR_WIDTH_FAR},
+        {110 * MS, 64, 64},
+        {5 * S, 512, 128}, /* a slow listing tells nothing */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct hr_width width;
+        hr_width_init(&width, rows[i].ceiling);
+        hr_width_listed(&width, rows[i].answer_us);
+        assert_int_equal(hr_width_now(&width), rows[i].width);
+        hr_width_started(&width, 60 * S);
+        assert_int_equal(hr_width_now(&width), rows[i].width);
+    }
+    struct hr_width width;
+    hr_width_init(&width, 512);
+    hr_width_started(&width, 60 * S);
+    hr_width_answered(&width, 60 * S, 3 * MS, 60 * S + 3 * MS); /* an object knows better */
+    hr_width_listed(&width, 110 * MS);
+    assert_int_equal(hr_width_now(&width), HR_WIDTH_START);
+}
+
 /* 2,000 answers a second, 3 ms beside: 6 in flight would do. More than the start only queue. */
 static void a_saturated_server_is_not_flooded(void **state)
 {
@@ -311,6 +387,10 @@ int main(void)
         cmocka_unit_test(the_first_batch_is_not_delayed),
         cmocka_unit_test(some_room_is_left_to_who_waits),
         cmocka_unit_test(a_fixed_latency_gets_all),
+        cmocka_unit_test(a_far_store_is_filled_in_two_round_trips),
+        cmocka_unit_test(a_slow_store_is_not_taken_for_a_far_one),
+        cmocka_unit_test(the_promised_rate_from_afar_is_not_refused),
+        cmocka_unit_test(a_listing_tells_the_distance_before_the_first_object),
         cmocka_unit_test(a_saturated_server_is_not_flooded),
         cmocka_unit_test(the_knee_is_found),
         cmocka_unit_test(throttling_is_obeyed),
