@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "fetch/base/clock.h"
@@ -341,6 +342,56 @@ static void posts_of_many_threads_all_run(void **state)
     hr_loop_free(posting.loop);
 }
 
+#define READY 256
+#define READY_A_TURN_MAX 32 /* of which what they bring may wait for each other */
+
+struct ready {
+    struct hr_loop *loop;
+    unsigned seen, seen_before, most;
+};
+
+static void on_ready(void *owner, int fd, uint32_t events)
+{
+    struct ready *ready = owner;
+    uint64_t count;
+    (void)events;
+    assert_int_equal(read(fd, &count, sizeof count), sizeof count);
+    ready->seen++;
+}
+
+static void count_ready(void *owner)
+{
+    struct ready *ready = owner;
+    unsigned of_turn = ready->seen - ready->seen_before;
+    ready->most = of_turn > ready->most ? of_turn : ready->most;
+    ready->seen_before = ready->seen;
+    if (ready->seen == READY) {
+        hr_loop_stop(ready->loop);
+    }
+}
+
+static void many_ready_descriptors_take_several_turns(void **state)
+{
+    (void)state;
+    struct ready ready = {0};
+    int fds[READY];
+    assert_int_equal(hr_loop_new(&ready.loop), 0);
+    hr_loop_each_turn(ready.loop, count_ready, &ready);
+    for (int i = 0; i < READY; i++) {
+        fds[i] = eventfd(1, EFD_CLOEXEC);
+        assert_true(fds[i] >= 0);
+        assert_int_equal(hr_loop_watch(ready.loop, fds[i], EPOLLIN, on_ready, &ready), 0);
+    }
+    assert_int_equal(hr_loop_run(ready.loop), 0);
+    assert_int_equal(ready.seen, READY); /* each once: none starves */
+    assert_in_range(ready.most, 1, READY_A_TURN_MAX);
+    for (int i = 0; i < READY; i++) {
+        hr_loop_unwatch(ready.loop, fds[i]);
+        (void)close(fds[i]);
+    }
+    hr_loop_free(ready.loop);
+}
+
 static void stop_before_run_is_not_lost(void **state)
 {
     (void)state;
@@ -366,6 +417,7 @@ int main(void)
         cmocka_unit_test(lent_descriptors_rest),
         cmocka_unit_test(number_of_a_lent_descriptor_comes_again),
         cmocka_unit_test(posts_of_many_threads_all_run),
+        cmocka_unit_test(many_ready_descriptors_take_several_turns),
         cmocka_unit_test(stop_before_run_is_not_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
