@@ -33,7 +33,7 @@ CONFIG_SRC := $(wildcard config/*.c)
 # The part of config/ that never allocates and so may live in the preloaded object.
 CONFIG_SO_SRC := config/maps.c config/key.c config/links.c
 SO_SRC := $(wildcard interpose/*.c) $(CONFIG_SO_SRC)
-INDEX_SRC := interpose/index.c
+INDEX_SRC := interpose/index.c interpose/index_check.c
 # What a program file is: the same rules in the preloaded object and in the command.
 OBSTACLE_SRC := interpose/obstacle.c interpose/elf.c
 

@@ -4,9 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "interpose/index_parts.h"
+
 #define SECTION_ALIGN_BYTES 64u
 #define MD5_HEX_BYTES 32u
-#define STOP_EVERY 4096u /* entries that are checked between two looks at the word: a fraction of a ms */
 
 /* ---- adopting a mapping -----------------------------------------------------------------------------------
  */
@@ -47,38 +48,6 @@ int hr_index_adopt(struct hr_index *ret, const void *base, uint64_t bytes)
 
 /* ---- names ------------------------------------------------------------------------------------------------
  */
-
-static uint64_t name_offset(const struct hr_entry *entry)
-{
-    return entry->name_low + ((uint64_t)entry->name_high << 32);
-}
-
-static bool text_holds(const struct hr_index *index, uint64_t offset, uint64_t len)
-{
-    return offset <= index->names->text_bytes && len <= index->names->text_bytes - offset;
-}
-
-/* A name that is not inside the text is none. */
-static const char *name_of(const struct hr_index *index, const struct hr_entry *entry, size_t *ret_len)
-{
-    uint64_t offset = name_offset(entry);
-
-    if (!text_holds(index, offset, entry->name_len)) {
-        *ret_len = 0;
-        return index->text;
-    }
-    *ret_len = entry->name_len;
-    return index->text + offset;
-}
-
-static int compare_names(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
-    if (order != 0) {
-        return order;
-    }
-    return a_len < b_len ? -1 : a_len > b_len;
-}
 
 static uint64_t fold_product(uint64_t a, uint64_t b)
 {
@@ -186,8 +155,8 @@ static uint32_t lower_bound(const struct hr_index *index, const struct hr_dir *d
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         size_t len;
-        const char *other = name_of(index, &index->entries[dir->first + middle], &len);
-        if (compare_names(other, len, name, name_len) < 0) {
+        const char *other = hr_index_name_of(index, &index->entries[dir->first + middle], &len);
+        if (hr_index_compare_names(other, len, name, name_len) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -204,7 +173,7 @@ static bool child_is(const struct hr_index *index, const struct hr_dir *dir, uin
     if (number < dir->first || number - dir->first >= dir->count) {
         return false;
     }
-    const char *other = name_of(index, &index->entries[number], &len);
+    const char *other = hr_index_name_of(index, &index->entries[number], &len);
     return len == name_len && memcmp(other, name, name_len) == 0;
 }
 
@@ -298,7 +267,7 @@ uint32_t hr_index_end(const struct hr_index *index, uint32_t entry)
 const char *hr_index_name(const struct hr_index *index, uint32_t entry, uint32_t *ret_len)
 {
     size_t len;
-    const char *name = name_of(index, &index->entries[entry], &len);
+    const char *name = hr_index_name_of(index, &index->entries[entry], &len);
 
     *ret_len = (uint32_t)len;
     return name;
@@ -315,7 +284,7 @@ int hr_index_path(const struct hr_index *index, uint32_t entry, char *ret_path, 
     ret_path[--end] = '\0';
     for (uint32_t at = entry; at != 0; at = above(index, at)) {
         size_t len;
-        const char *name = name_of(index, &index->entries[at], &len);
+        const char *name = hr_index_name_of(index, &index->entries[at], &len);
         if (len + (size_t)(at != entry) > end) {
             return -ENAMETOOLONG;
         }
@@ -331,24 +300,6 @@ int hr_index_path(const struct hr_index *index, uint32_t entry, char *ret_path, 
 
 /* ---- ETags ------------------------------------------------------------------------------------------------
  */
-
-static void etag_text(const struct hr_entry *entry, uint64_t *ret_offset, uint32_t *ret_len)
-{
-    memcpy(ret_offset, entry->etag, sizeof(*ret_offset));
-    memcpy(ret_len, entry->etag + sizeof(*ret_offset), sizeof(*ret_len));
-}
-
-/* N of "-N"; false: it is not inside the text. */
-static bool etag_parts(const struct hr_index *index, const struct hr_entry *entry, uint32_t *ret)
-{
-    uint64_t offset = name_offset(entry) + entry->name_len;
-
-    if (!text_holds(index, offset, sizeof(*ret))) {
-        return false;
-    }
-    memcpy(ret, index->text + offset, sizeof(*ret));
-    return true;
-}
 
 /* parts 0: no "-N". */
 static int put_md5(const struct hr_entry *entry, uint32_t parts, char *out, size_t room)
@@ -384,160 +335,20 @@ int hr_index_etag(const struct hr_index *index, uint32_t entry, char *ret_etag, 
     uint32_t len = 0;
     uint32_t parts = 0;
 
-    if (of->etag_kind == HR_ETAG_MD5 || (of->etag_kind == HR_ETAG_PARTS && etag_parts(index, of, &parts))) {
+    if (of->etag_kind == HR_ETAG_MD5 ||
+        (of->etag_kind == HR_ETAG_PARTS && hr_index_etag_parts(index, of, &parts))) {
         return put_md5(of, parts, ret_etag, room);
     }
     if (of->etag_kind == HR_ETAG_TEXT) {
-        etag_text(of, &offset, &len);
+        hr_index_etag_text(of, &offset, &len);
     }
     if (len >= room) {
         return -ENOSPC;
     }
-    if (!text_holds(index, offset, len)) {
+    if (!hr_index_text_holds(index, offset, len)) {
         offset = len = 0;
     }
     memcpy(ret_etag, index->text + offset, len);
     ret_etag[len] = '\0';
     return (int)len;
-}
-
-/* ---- checking every byte ----------------------------------------------------------------------------------
- */
-
-static bool name_ok(const struct hr_index *index, const struct hr_entry *entry)
-{
-    size_t len;
-    const char *name = name_of(index, entry, &len);
-    bool dots = len > 0 && name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'));
-
-    return len > 0 && !dots && memchr(name, '/', len) == NULL && memchr(name, '\0', len) == NULL;
-}
-
-static bool etag_ok(const struct hr_index *index, const struct hr_entry *entry)
-{
-    uint64_t offset;
-    uint32_t len;
-    uint32_t parts;
-
-    if (entry->etag_kind == HR_ETAG_PARTS) {
-        return etag_parts(index, entry, &parts) && parts > 0;
-    }
-    if (entry->etag_kind != HR_ETAG_TEXT) {
-        return entry->etag_kind == HR_ETAG_NONE || entry->etag_kind == HR_ETAG_MD5 ||
-               (entry->etag_kind == HR_ETAG_UNKNOWN && entry->kind == HR_KIND_FILE && entry->size == 0);
-    }
-    etag_text(entry, &offset, &len);
-    return len <= HR_INDEX_ETAG_MAX && text_holds(index, offset, len);
-}
-
-/* Findable: met by the probes, or behind a full run of them (then the binary search has it). */
-static bool hashed(const struct hr_index *index, uint32_t dir, uint32_t number)
-{
-    size_t len;
-    const char *name = name_of(index, &index->entries[number], &len);
-    uint64_t slots = index->names->hash_slots;
-    uint64_t at = hr_index_slot(hr_index_hash(dir, name, len), slots);
-
-    for (unsigned probe = 0; probe < HR_INDEX_PROBES_MAX; probe++) {
-        uint32_t met = index->hash[at];
-        if (met == number || met == 0) {
-            return met == number;
-        }
-        at = at + 1 < slots ? at + 1 : 0;
-    }
-    return true;
-}
-
-struct totals {
-    uint64_t files;
-    uint64_t dirs;
-    uint64_t bytes;
-    uint64_t unknown;
-};
-
-static bool child_ok(const struct hr_index *index, uint32_t dir, uint32_t number, struct totals *totals)
-{
-    const struct hr_entry *entry = &index->entries[number];
-
-    if (!name_ok(index, entry) || !etag_ok(index, entry) || !hashed(index, dir, number)) {
-        return false;
-    }
-    if (entry->kind == HR_KIND_FILE) {
-        if (entry->size > INT64_MAX) {
-            return false;
-        }
-        totals->files++;
-        totals->unknown += entry->etag_kind == HR_ETAG_UNKNOWN;
-        totals->bytes = totals->bytes > UINT64_MAX - entry->size ? UINT64_MAX : totals->bytes + entry->size;
-        return true;
-    }
-    /* A child directory has a larger number than its parent: no cycles; and it points back: one entry each.
-     */
-    totals->dirs++;
-    return entry->kind == HR_KIND_DIR && entry->size > dir && entry->size < index->names->dir_count &&
-           index->dirs[entry->size].entry == number && index->dirs[entry->size].parent == dir;
-}
-
-/* The caller takes no interest any more. */
-static bool stopped(const _Atomic bool *stop)
-{
-    return stop != NULL && atomic_load_explicit(stop, memory_order_relaxed);
-}
-
-static bool dir_ok(const struct hr_index *index, uint32_t number, uint64_t first, struct totals *totals,
-                   const _Atomic bool *stop)
-{
-    const struct hr_dir *dir = &index->dirs[number];
-
-    if (dir->first != first || dir->count > index->names->entry_count - first) {
-        return false;
-    }
-    for (uint32_t n = 0; n < dir->count; n++) {
-        const struct hr_entry *entry = &index->entries[dir->first + n];
-        if (!child_ok(index, number, dir->first + n, totals) ||
-            (n % STOP_EVERY == STOP_EVERY - 1 && stopped(stop))) {
-            return false;
-        }
-        size_t len;
-        size_t last_len;
-        const char *name = name_of(index, entry, &len);
-        const char *last = name_of(index, entry - (n > 0), &last_len);
-        if (n > 0 && compare_names(last, last_len, name, len) >= 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-int hr_index_check(const struct hr_index *index, const _Atomic bool *stop)
-{
-    const struct hr_names *names = index->names;
-    const struct hr_entry *root = &index->entries[0];
-    struct totals totals = {.dirs = 1};
-    uint64_t next = 1;
-
-    if (root->kind != HR_KIND_DIR || root->size != 0 || root->name_len != 0 ||
-        root->etag_kind != HR_ETAG_NONE || name_offset(root) > names->text_bytes ||
-        index->dirs[0].entry != 0 || index->dirs[0].parent != 0) {
-        return -EBADMSG;
-    }
-    for (uint32_t dir = 0; dir < names->dir_count; dir++) {
-        if (dir % STOP_EVERY == STOP_EVERY - 1 && stopped(stop)) {
-            return -ECANCELED;
-        }
-        if (!dir_ok(index, dir, next, &totals, stop)) {
-            return stopped(stop) ? -ECANCELED : -EBADMSG;
-        }
-        next += index->dirs[dir].count;
-    }
-    if (next != names->entry_count || totals.dirs != names->dir_count || totals.files != names->file_count ||
-        totals.bytes != names->object_bytes || totals.unknown != names->unknown_count) {
-        return -EBADMSG;
-    }
-    for (uint64_t slot = 0; slot < names->hash_slots; slot++) {
-        if (index->hash[slot] >= names->entry_count) {
-            return -EBADMSG;
-        }
-    }
-    return 0;
 }
