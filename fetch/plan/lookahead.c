@@ -1,11 +1,8 @@
 /* Look-ahead: what loaders announced to their workers, fetched before it is opened.
  *
- * A batch is a list of dataset indices. For datasets made by a sorted walk (ImageFolder and its kin) the
- * index plus a base is the rank of the path among the files of the tree, whatever directory the dataset's
- * root is; the base is learned from what is opened next. Each cold open votes for the bases that would
- * explain it as one of the first files of a batch that waits; three votes decide. A wrong guess costs a
- * counter, never a byte: opens that nobody announced take the guess back. */
-#include "fetch/plan/inner.h"
+ * A batch is a list of dataset indices; bases.c learns which files they are. Those of each worker's batches
+ * are asked for by turns, in the order in which it will open them. */
+#include "fetch/plan/guide.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,69 +10,15 @@
 #include <utlist.h>
 
 #include "fetch/plan/known.h"
-#include "fetch/plan/ranks.h"
 
 #define HR_BATCH_PARTS_MAX 16
 #define HR_GUIDE_INDICES_MAX 65536 /* kept of one job; the oldest batches go first */
-#define HR_STREAMS_MAX 256         /* worker queues of one job: 8 ranks of 32 workers */
-#define HR_BASES_MAX 8             /* datasets of one job in one tree each: train, val, ... */
-#define HR_VOTES_MAX 64            /* bases under consideration */
-#define HR_VOTES_NEEDED 3
-#define HR_VOTES_OF_A_START                                                                                  \
-    2                      /* a base that begins a directory of the open: data sets do, chance does not      \
-                            */
-#define HR_FIRST_FILES 4   /* of a batch: a worker may have found the very first ones in the cache */
-#define HR_RECENT_OPENS 32 /* tried again when a base becomes known */
-#define HR_MISSES_MAX 32   /* opens that nobody announced, before the guess is doubted */
-#define HR_QUEUE_MAX 16384 /* announced objects that wait for their request */
-#define HR_STREAM_BATCHES_MAX 16 /* that one worker has before it; loaders prefetch 2 */
-#define HR_HEADS_MAX 64          /* workers that are served by turns */
+#define HR_QUEUE_MAX 16384         /* announced objects that wait for their request */
+#define HR_STREAM_BATCHES_MAX 16   /* that one worker has before it; loaders prefetch 2 */
+#define HR_HEADS_MAX 64            /* workers that are served by turns */
 /* Opens after which a batch is given up: all that was announced may come first. */
 #define HR_ABANDON_OPENS 1024
 #define HR_ABANDON_FACTOR 4
-
-struct base {
-    struct hr_plan_tree *tree;
-    uint32_t gen;
-    int64_t value;
-    unsigned votes;
-};
-
-struct batch {
-    struct batch *prev, *next;
-    uint64_t stream;
-    uint32_t number;
-    uint32_t count;
-    uint32_t parts_missing;
-    uint32_t highest;
-    bool issued;       /* it is known what its indices stand for... */
-    struct base base;  /* ...by this */
-    uint32_t asked;    /* so many of them had their turn */
-    uint64_t noted_at; /* base.tree->noted */
-    uint32_t indices[];
-};
-
-struct stream {
-    uint64_t id;
-    int base; /* in hr_guide.bases, or -1 */
-};
-
-/* One job's announcements. */
-struct hr_guide {
-    UT_hash_handle hh;
-    uint32_t context;
-    struct batch *batches; /* oldest first */
-    unsigned indices;
-    struct stream streams[HR_STREAMS_MAX];
-    unsigned stream_count;
-    struct base bases[HR_BASES_MAX]; /* known */
-    unsigned base_count;
-    struct base votes[HR_VOTES_MAX];
-    unsigned vote_next;
-    struct base recent[HR_RECENT_OPENS]; /* value: the rank that was opened */
-    unsigned recent_next;
-    unsigned misses, matches;
-};
 
 static struct hr_guide *guide_of(struct hr_plan *plan, uint32_t context, bool make)
 {
@@ -92,11 +35,6 @@ static struct hr_guide *guide_of(struct hr_plan *plan, uint32_t context, bool ma
     return guide;
 }
 
-static bool is_current(const struct base *base)
-{
-    return base->tree && base->tree->index.names && base->tree->index.names->gen == base->gen;
-}
-
 static uint32_t entry_of(const struct batch *batch, uint32_t at)
 {
     return hr_ranks_entry(batch->base.tree->ranks, (uint64_t)batch->base.value + batch->indices[at]);
@@ -104,7 +42,7 @@ static uint32_t entry_of(const struct batch *batch, uint32_t at)
 
 static bool is_usable(const struct batch *batch)
 {
-    return batch->issued && is_current(&batch->base) && batch->base.tree->ranks;
+    return batch->issued && hr_base_is_current(&batch->base) && batch->base.tree->ranks;
 }
 
 /* What it brought and nobody opened has no claim any more. */
@@ -119,16 +57,6 @@ static void drop_batch(struct hr_guide *guide, struct batch *batch, bool abandon
     DL_DELETE(guide->batches, batch);
     guide->indices -= batch->count;
     free(batch);
-}
-
-static void forget_bases(struct hr_guide *guide)
-{
-    guide->base_count = 0;
-    memset(guide->votes, 0, sizeof guide->votes);
-    guide->misses = guide->matches = 0;
-    for (unsigned i = 0; i < guide->stream_count; i++) {
-        guide->streams[i].base = -1;
-    }
 }
 
 void hr_lookahead_free(struct hr_plan *plan)
@@ -164,26 +92,14 @@ static struct stream *stream_of(struct hr_guide *guide, uint64_t id)
     return stream;
 }
 
-static struct hr_ranks *ranks_of(struct hr_plan_tree *tree)
-{
-    if (!tree->ranks && tree->index.names) {
-        (void)hr_ranks_build(&tree->index, &tree->ranks);
-    }
-    return tree->ranks;
-}
-
-static bool fits(const struct base *base, const struct batch *batch)
-{
-    return base->value >= 0 && (uint64_t)base->value + batch->highest < hr_ranks_count(base->tree->ranks);
-}
-
 /* Now it is known what a batch stands for. */
 static void issue(struct hr_plan *plan, struct batch *batch, const struct base *base)
 {
     struct hr_plan_tree *tree = base->tree;
     batch->issued = true;
     batch->asked = batch->count;
-    if (!is_current(base) || !ranks_of(tree) || !fits(base, batch) || !tree->settings.prefetch) {
+    if (!hr_base_is_current(base) || !hr_base_ranks(tree) || !hr_base_fits(base, batch) ||
+        !tree->settings.prefetch) {
         return;
     }
     batch->asked = 0;
@@ -330,152 +246,15 @@ static void issue_stream(struct hr_plan *plan, struct hr_guide *guide, struct st
     }
 }
 
-/* The oldest batch of a stream that was not acted on: what its worker is busy with. */
-static struct batch *waiting_batch(struct hr_guide *guide, uint64_t stream)
+/* What streams that have their base now have waited with. */
+static void issue_settled(struct hr_plan *plan, struct hr_guide *guide)
 {
-    struct batch *batch;
-    DL_FOREACH(guide->batches, batch)
-    {
-        if (batch->stream == stream && !batch->issued && batch->parts_missing == 0) {
-            return batch;
+    bool settled = hr_bases_settle(guide);
+    for (unsigned i = 0; settled && i < guide->stream_count; i++) {
+        if (guide->streams[i].base >= 0) {
+            issue_stream(plan, guide, &guide->streams[i]);
         }
     }
-    return NULL;
-}
-
-/* Would this base explain the open as one of the first files of the batch? */
-static bool explains(const struct base *base, const struct base *open, const struct batch *batch)
-{
-    if (base->tree != open->tree || base->gen != open->gen || !fits(base, batch)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < HR_FIRST_FILES && i < batch->count; i++) {
-        if (base->value + batch->indices[i] == open->value) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Streams that what was opened lately ties to a known base. */
-static void settle_streams(struct hr_plan *plan, struct hr_guide *guide)
-{
-    for (unsigned i = 0; i < guide->stream_count; i++) {
-        struct stream *stream = &guide->streams[i];
-        struct batch *batch = stream->base < 0 ? waiting_batch(guide, stream->id) : NULL;
-        for (unsigned b = 0; batch && stream->base < 0 && b < guide->base_count; b++) {
-            for (unsigned r = 0; is_current(&guide->bases[b]) && r < HR_RECENT_OPENS; r++) {
-                if (explains(&guide->bases[b], &guide->recent[r], batch)) {
-                    stream->base = (int)b;
-                    issue_stream(plan, guide, stream);
-                    break;
-                }
-            }
-        }
-    }
-}
-
-static void learn_base(struct hr_plan *plan, struct hr_guide *guide, const struct base *base)
-{
-    if (guide->base_count == HR_BASES_MAX) {
-        forget_bases(guide);
-    }
-    guide->bases[guide->base_count++] = *base;
-    guide->misses = guide->matches = 0;
-    plan->stats.lookahead_learned++;
-    hr_log(HR_LOG_INFO, "look-ahead: indices of job %u are ranks from %lld on in bucket=%s prefix=%s",
-           guide->context, (long long)base->value, hr_store_bucket(base->tree->store),
-           base->tree->shared->prefix);
-}
-
-/* Is the base the first file of a directory that holds the open? */
-static bool is_start(const struct base *candidate, const struct base *open)
-{
-    const struct hr_index *index = &open->tree->index;
-    const struct hr_ranks *ranks = open->tree->ranks;
-    uint32_t dir = hr_index_parent(index, hr_ranks_entry(ranks, (uint64_t)open->value));
-    while (hr_ranks_of(ranks, index->dirs[dir].first) != (uint64_t)candidate->value) {
-        if (dir == 0 || index->dirs[dir].parent >= dir) {
-            return false;
-        }
-        dir = index->dirs[dir].parent;
-    }
-    return true;
-}
-
-static void vote(struct hr_plan *plan, struct hr_guide *guide, const struct base *candidate, unsigned weight)
-{
-    struct base *free_slot = NULL;
-    for (unsigned i = 0; i < HR_VOTES_MAX; i++) {
-        struct base *known = &guide->votes[i];
-        if (known->votes == 0) {
-            free_slot = free_slot ? free_slot : known;
-        } else if (known->tree == candidate->tree && known->gen == candidate->gen &&
-                   known->value == candidate->value) {
-            known->votes += weight;
-            if (known->votes >= HR_VOTES_NEEDED) {
-                learn_base(plan, guide, known);
-                memset(guide->votes, 0, sizeof guide->votes);
-            }
-            return;
-        }
-    }
-    if (!free_slot) {
-        free_slot = &guide->votes[guide->vote_next++ % HR_VOTES_MAX];
-    }
-    *free_slot = *candidate;
-    free_slot->votes = weight;
-}
-
-static bool is_known(const struct hr_guide *guide, const struct base *candidate)
-{
-    for (unsigned i = 0; i < guide->base_count; i++) {
-        if (guide->bases[i].tree == candidate->tree && guide->bases[i].gen == candidate->gen &&
-            guide->bases[i].value == candidate->value) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void count_votes(struct hr_plan *plan, struct hr_guide *guide, const struct base *open)
-{
-    for (unsigned i = 0; i < guide->stream_count; i++) {
-        struct batch *batch = guide->streams[i].base < 0 ? waiting_batch(guide, guide->streams[i].id) : NULL;
-        for (uint32_t n = 0; batch && n < HR_FIRST_FILES && n < batch->count; n++) {
-            struct base candidate = *open;
-            candidate.value = open->value - batch->indices[n];
-            if (fits(&candidate, batch) && !is_known(guide, &candidate)) {
-                vote(plan, guide, &candidate, is_start(&candidate, open) ? HR_VOTES_OF_A_START : 1);
-            }
-        }
-    }
-}
-
-static bool is_open_of(struct hr_plan_tree *tree, uint32_t gen, uint32_t entry)
-{
-    return tree && tree->index.names && tree->index.names->gen == gen &&
-           entry < tree->index.names->entry_count && tree->index.entries[entry].kind == HR_KIND_FILE &&
-           ranks_of(tree);
-}
-
-static struct base note_open(struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry)
-{
-    struct base open = {
-        .tree = tree, .gen = tree->index.names->gen, .value = (int64_t)hr_ranks_of(tree->ranks, entry)};
-    guide->recent[guide->recent_next++ % HR_RECENT_OPENS] = open;
-    return open;
-}
-
-/* One more open that may tell which base belongs to which queue. */
-static void learn_from(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree,
-                       uint32_t entry)
-{
-    struct base open = {
-        .tree = tree, .gen = tree->index.names->gen, .value = (int64_t)hr_ranks_of(tree->ranks, entry)};
-    guide->recent[guide->recent_next++ % HR_RECENT_OPENS] = open;
-    count_votes(plan, guide, &open);
-    settle_streams(plan, guide);
 }
 
 void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t number, uint32_t gen,
@@ -483,19 +262,10 @@ void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t number
 {
     struct hr_guide *guide = guide_of(plan, context, false);
     struct hr_plan_tree *tree = hr_tree_get(plan, number);
-    if (!guide || !guide->batches || !is_open_of(tree, gen, entry)) {
+    if (!guide || !guide->batches || !hr_bases_opened(plan, guide, tree, gen, entry)) {
         return;
     }
-    if (guide->base_count > 0) {
-        if (tree->marks[entry] & HR_ENTRY_ANNOUNCED) {
-            guide->matches++;
-        } else if (++guide->misses >= HR_MISSES_MAX &&
-                   guide->misses > guide->matches + tree->announced_used) {
-            plan->stats.lookahead_dropped++;
-            forget_bases(guide);
-        }
-    }
-    learn_from(plan, guide, tree, entry);
+    issue_settled(plan, guide);
     if (plan->ahead_due) {
         hr_lookahead_advance(plan);
     }
@@ -512,9 +282,8 @@ void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry)
         for (unsigned i = 0; i < guide->stream_count && !open_questions && guide->base_count > 0; i++) {
             open_questions = guide->streams[i].base < 0;
         }
-        if (open_questions && is_open_of(tree, tree->index.names->gen, entry)) {
-            (void)note_open(guide, tree, entry);
-            settle_streams(tree->plan, guide);
+        if (open_questions && hr_bases_used(guide, tree, entry)) {
+            issue_settled(tree->plan, guide);
         }
     }
 }
@@ -609,11 +378,11 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
         return;
     }
     struct stream *stream = stream_of(guide, part->stream);
-    if (stream->base >= 0 && is_current(&guide->bases[stream->base])) {
+    if (stream->base >= 0 && hr_base_is_current(&guide->bases[stream->base])) {
         issue(plan, batch, &guide->bases[stream->base]);
     } else {
         stream->base = -1;
-        settle_streams(plan, guide);
+        issue_settled(plan, guide);
     }
     plan->ahead_due = true;
     hr_plan_pump(plan);
