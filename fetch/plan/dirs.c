@@ -12,24 +12,10 @@
 #include "config/settings.h"
 #include "fetch/base/clock.h"
 #include "fetch/list/page.h"
+#include "fetch/plan/known_dirs.h"
 
-/* Names of directories kept for further readers, of all trees together; the least recently used go. Ours: far
- * below the kernel's 65,530 mappings a process, and 600,000 names. */
-#define HR_DIRS_MAX 4096u
-#define HR_DIRS_BYTES_MAX (64ull << 20)
 #define HR_BESIDE_FIRST 2u /* LISTs */
 #define HR_BESIDE_PART 4u
-
-struct hr_known_dir {
-    UT_hash_handle hh;                /* in its tree, by path */
-    struct hr_known_dir *prev, *next; /* in plan->dirs.list, least recently used first */
-    struct hr_plan_tree *tree;
-    struct hr_index index; /* entry 0 is the directory; directories in it have no children here */
-    uint32_t number;
-    int64_t told_ms, until_ms;
-    uint32_t path_len;
-    char path[];
-};
 
 struct hr_dir_read {
     struct hr_dir_read *prev, *next;
@@ -45,118 +31,6 @@ struct hr_dir_read {
     uint32_t path_len;
     char path[HR_KEY_MAX + 1];
 };
-
-/* ---- what is known ---- */
-
-static void forget(struct hr_known_dir *dir)
-{
-    struct hr_plan *plan = dir->tree->plan;
-    HASH_DEL(dir->tree->dirs, dir);
-    DL_DELETE(plan->dirs.list, dir);
-    plan->dirs.count--;
-    plan->dirs.bytes -= dir->index.names->file_bytes;
-    hr_index_remove_dir(plan->index_dir, dir->tree->id, dir->number, plan->options.boot);
-    hr_index_unmap(&dir->index);
-    free(dir);
-}
-
-static struct hr_known_dir *find_fresh(struct hr_plan_tree *tree, const char *path, uint32_t path_len)
-{
-    struct hr_known_dir *dir = NULL;
-    HASH_FIND(hh, tree->dirs, path, path_len, dir);
-    return dir && dir->until_ms > hr_clock_ms() ? dir : NULL;
-}
-
-static void use(struct hr_known_dir *dir)
-{
-    struct hr_plan *plan = dir->tree->plan;
-    DL_DELETE(plan->dirs.list, dir);
-    DL_APPEND(plan->dirs.list, dir);
-}
-
-/* Takes the index over. 0 or -ENOMEM. */
-static int remember(const struct hr_dir_read *read, struct hr_index *index, uint32_t number)
-{
-    struct hr_plan_tree *tree = read->tree;
-    struct hr_plan *plan = tree->plan;
-    struct hr_known_dir *old = NULL;
-    struct hr_known_dir *dir = calloc(1, sizeof *dir + read->path_len + 1);
-    if (!dir) {
-        return -ENOMEM;
-    }
-    HASH_FIND(hh, tree->dirs, read->path, read->path_len, old);
-    if (old) {
-        forget(old);
-    }
-    dir->tree = tree;
-    dir->index = *index;
-    dir->number = number;
-    dir->told_ms = read->began_ms;
-    dir->until_ms = hr_tree_until_ms(tree, read->began_ms);
-    dir->path_len = read->path_len;
-    memcpy(dir->path, read->path, read->path_len);
-    HASH_ADD_KEYPTR(hh, tree->dirs, dir->path, dir->path_len, dir);
-    if (!dir->hh.tbl) {
-        free(dir);
-        return -ENOMEM;
-    }
-    DL_APPEND(plan->dirs.list, dir);
-    plan->dirs.count++;
-    plan->dirs.bytes += index->names->file_bytes;
-    while (plan->dirs.list != dir &&
-           (plan->dirs.count > HR_DIRS_MAX || plan->dirs.bytes > HR_DIRS_BYTES_MAX)) {
-        forget(plan->dirs.list);
-    }
-    return 0;
-}
-
-static void fill_name(const struct hr_plan_tree *tree, const struct hr_index *index, uint32_t entry,
-                      struct hr_name *ret)
-{
-    const struct hr_entry *found = &index->entries[entry];
-    bool file = found->kind == HR_KIND_FILE;
-    *ret = (struct hr_name){.kind = found->kind,
-                            .size = file ? found->size : 0,
-                            .mtime_ns = file ? found->mtime_ns : tree->shared->start_ns};
-    if (!file || hr_index_etag(index, entry, ret->etag, sizeof ret->etag) < 0) {
-        ret->etag[0] = '\0';
-    }
-}
-
-/* Ancestors tell as well: where one of them has no such child, nothing can be below it. */
-bool hr_dirs_find(struct hr_plan_tree *tree, const char *path, uint32_t path_len, struct hr_name *ret,
-                  int64_t *ret_told_ms)
-{
-    struct hr_known_dir *dir = tree->dirs ? find_fresh(tree, path, path_len) : NULL;
-    if (dir) {
-        *ret = (struct hr_name){.kind = HR_KIND_DIR, .mtime_ns = tree->shared->start_ns};
-        *ret_told_ms = dir->told_ms;
-        return true;
-    }
-    for (uint32_t end = path_len; tree->dirs && end > 0;) {
-        const char *slash = memrchr(path, '/', end);
-        uint32_t parent = slash ? (uint32_t)(slash - path) : 0;
-        uint32_t name = slash ? parent + 1 : 0;
-        uint32_t entry;
-        dir = find_fresh(tree, path, parent);
-        if (dir) {
-            int error = hr_index_lookup(&dir->index, path + name, end - name, &entry);
-            *ret_told_ms = dir->told_ms;
-            if (error < 0) {
-                *ret = (struct hr_name){.error = error};
-                return true;
-            }
-            if (end == path_len) {
-                fill_name(tree, &dir->index, entry, ret);
-                return true;
-            }
-            *ret = (struct hr_name){.error = -ENOTDIR};
-            return dir->index.entries[entry].kind == HR_KIND_FILE;
-        }
-        end = parent;
-    }
-    return false;
-}
 
 /* ---- reading one ---- */
 
@@ -227,7 +101,7 @@ static void publish(struct hr_dir_read *read)
         if (tree->settings.list == HR_LIST_DIRS) { /* else the whole listing tells */
             hr_listing_report_hidden(tree, read->builder);
         }
-        error = remember(read, &index, number);
+        error = hr_known_dir_add(tree, read->path, read->path_len, &index, number, read->began_ms);
         if (error < 0) {
             hr_index_remove_dir(plan->index_dir, tree->id, number, plan->options.boot);
             hr_index_unmap(&index);
@@ -407,14 +281,13 @@ static void wait_for(struct hr_plan_tree *tree, const char *path, uint32_t path_
 void hr_dir_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len, const struct hr_asker *asker)
 {
     enum hr_list_mode mode = hr_tree_list_mode(tree);
-    struct hr_known_dir *dir = find_fresh(tree, path, path_len);
+    struct hr_known_dir *dir = hr_known_dir_find(tree, path, path_len);
     struct hr_answer answer = {.kind = HR_KIND_DIR};
     struct hr_name name;
     int64_t told_ms;
     if (tree->index.names || dir) {
         if (dir && !tree->index.names) {
-            use(dir);
-            answer.file_id = dir->number;
+            answer.file_id = hr_known_dir_use(dir);
         }
         asker->fn(asker->owner, asker->ticket, &answer);
         return;
@@ -423,7 +296,7 @@ void hr_dir_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len, 
         hr_listing_want(tree, asker);
         return;
     }
-    if (hr_dirs_find(tree, path, path_len, &name, &told_ms) &&
+    if (hr_known_dirs_tell(tree, path, path_len, &name, &told_ms) &&
         (name.error < 0 || name.kind == HR_KIND_FILE)) {
         hr_answer_error(asker, name.error < 0 ? name.error : -ENOTDIR);
         return;
@@ -467,11 +340,7 @@ void hr_dirs_listed(struct hr_plan_tree *tree)
 {
     struct hr_dir_read *read, *next;
     struct hr_answer answer = {.kind = HR_KIND_DIR};
-    struct hr_known_dir *dir, *next_dir;
-    HASH_ITER(hh, tree->dirs, dir, next_dir)
-    {
-        forget(dir);
-    }
+    hr_known_dirs_forget(tree);
     DL_FOREACH_SAFE(tree->dir_reads, read, next)
     {
         if (read->call) {
@@ -499,13 +368,9 @@ void hr_dirs_unlisted(struct hr_plan_tree *tree, int error)
 void hr_dirs_free(struct hr_plan_tree *tree)
 {
     struct hr_dir_read *read, *next;
-    struct hr_known_dir *dir, *next_dir;
     DL_FOREACH_SAFE(tree->dir_reads, read, next)
     {
         end_with_error(read, -ECANCELED);
     }
-    HASH_ITER(hh, tree->dirs, dir, next_dir)
-    {
-        forget(dir);
-    }
+    hr_known_dirs_forget(tree);
 }

@@ -1,18 +1,12 @@
 /* Directories that are read before there is an index: each listed by itself (delimiter), published as a small
- * names file of its own, remembered, and asked for what it knows of names. */
+ * names file of its own, and remembered (known_dirs.h). */
 #ifndef HR_PLAN_DIRS_H
 #define HR_PLAN_DIRS_H
 
 #include "fetch/plan/inner.h"
 
-struct hr_known_dir;
-struct hr_dir_read;
-
 /* HR_OP_DIR. Answered with file_id: the number of the directory's names file; 0: there is an index. */
 void hr_dir_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len, const struct hr_asker *asker);
-/* Does a directory that was read tell what `path` is? *ret_told_ms: when it was read. */
-bool hr_dirs_find(struct hr_plan_tree *tree, const char *path, uint32_t path_len, struct hr_name *ret,
-                  int64_t *ret_told_ms);
 
 /* The whole listing has more pages, has ended well, or has not. */
 void hr_dirs_more(struct hr_plan_tree *tree);

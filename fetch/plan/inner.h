@@ -105,7 +105,7 @@ struct hr_plan_tree {
     bool listed;               /* a LIST has succeeded since the job's credentials came */
     int64_t unlisted_until_ms; /* LIST is not allowed to us: as list=none until then */
     bool unlisted_said;        /* why directories cannot be read */
-    struct hr_known_dir *dirs; /* dirs.c: hash of directories that were read */
+    struct hr_known_dir *dirs; /* known_dirs.c: hash of directories that were read */
     struct hr_dir_read *dir_reads;
     /* Before an index: */
     struct hr_overlay *overlay;
@@ -239,7 +239,7 @@ struct hr_plan {
         struct hr_timer timer;
     } warms;
     struct hr_brought brought; /* unasked, not used yet */
-    struct {                   /* dirs.c: names of directories that are kept */
+    struct {                   /* known_dirs.c: names of directories that are kept */
         struct hr_known_dir *list;
         uint32_t count, last_number;
         uint64_t bytes;

@@ -16,7 +16,7 @@
 
 #include "config/settings.h"
 #include "fetch/base/clock.h"
-#include "fetch/plan/dirs.h"
+#include "fetch/plan/known_dirs.h"
 
 #define HR_NEGATIVE_MS 2000  /* a name that is not there: short, because it may be put there any moment */
 #define HR_OVERLAY_MAX 65536 /* names remembered; then all are forgotten */
@@ -83,7 +83,7 @@ bool hr_name_known(struct hr_plan_tree *tree, const char *path, uint32_t path_le
 {
     const struct hr_overlay *overlay = hr_overlay_find(tree, path, path_len);
     int64_t told_ms;
-    bool in_dir = hr_dirs_find(tree, path, path_len, ret, &told_ms);
+    bool in_dir = hr_known_dirs_tell(tree, path, path_len, ret, &told_ms);
     if (!overlay || overlay->until_ms <= hr_clock_ms() || (in_dir && told_ms > overlay->told_ms)) {
         return in_dir;
     }
