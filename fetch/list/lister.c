@@ -8,27 +8,18 @@
 
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
+#include "fetch/list/flights.h"
 #include "fetch/list/lanes.h"
 #include "fetch/list/page.h"
 
 #define CRUMBS_MAX 16u         /* full pages of fewer keys are not worth lanes; ours */
 #define ONE_ANSWER_KEYS 10000u /* more than any store with pages sends in one; ours */
 
-/* A request under way. */
-struct flight {
-    struct flight *prev, *next;
-    struct hr_lister *lister; /* NULL: nobody waits for it any more */
-    struct hr_call *call;
-    struct hr_list_lanes_ask ask;
-    char *after; /* a copy: what keys must be behind; NULL: nothing */
-    uint32_t after_len;
-};
-
 struct hr_lister {
     struct hr_lister_options options;
     char *prefix;
     struct hr_index_builder *builder;
-    struct flight *flights;
+    struct hr_flights flights;
     struct hr_list_lanes *lanes; /* NULL: page by page */
     bool wide;                   /* more than one range is listed */
     char home[HR_KEY_MAX + 1];   /* the directory of the first key, with its slash */
@@ -45,91 +36,14 @@ struct hr_lister {
     char note[160];
 };
 
-static void flight_done(struct hr_call *call);
-
-static void call_free_p(struct hr_call **call)
-{
-    hr_call_free(*call);
-}
-
-/* ---- requests under way ----------------------------------------------------------------------------------
+/* ---- asking ----------------------------------------------------------------------------------------------
  */
 
-static void unlink_flight(struct flight *flight)
-{
-    struct hr_lister *lister = flight->lister;
-    if (flight->prev != NULL) {
-        flight->prev->next = flight->next;
-    } else {
-        lister->flights = flight->next;
-    }
-    if (flight->next != NULL) {
-        flight->next->prev = flight->prev;
-    }
-    flight->prev = flight->next = NULL;
-    flight->lister = NULL;
-}
-
-static void flight_free(struct flight *flight)
-{
-    free(flight->after);
-    free(flight);
-}
-
-/* Their answers are thrown away. */
-static void abandon(struct hr_lister *lister, bool probes_only)
-{
-    struct flight *next;
-    for (struct flight *flight = lister->flights; flight != NULL; flight = next) {
-        next = flight->next;
-        if (flight->ask.probe || !probes_only) {
-            unlink_flight(flight);
-            hr_call_cancel(flight->call);
-        }
-    }
-}
-
-/* A page or a probe; token NULL: by ask->after. */
 static int send_list(struct hr_lister *lister, const struct hr_list_lanes_ask *ask, const char *token)
 {
-    hr_cleanup(call_free_p) struct hr_call *call =
-        hr_call_new(HR_CALL_LIST, lister->options.store, lister->prefix, lister->options.prefix_len);
-    struct flight *flight = calloc(1, sizeof(*flight));
-    if (call == NULL || flight == NULL) {
-        free(flight);
-        return -ENOMEM;
-    }
-    flight->ask = *ask;
-    if (ask->after.at != NULL) {
-        flight->after = strndup(ask->after.at, ask->after.len);
-        flight->after_len = ask->after.len;
-    }
-    if (token != NULL) {
-        call->token = strdup(token);
-    } else if (ask->after.at != NULL) {
-        call->start_after = strndup(ask->after.at, ask->after.len);
-        call->start_after_len = ask->after.len;
-    }
-    call->max_keys = ask->probe ? 1 : 0;
-    call->done = flight_done;
-    call->owner = flight;
-    flight->call = call;
-    bool copied = (ask->after.at == NULL || flight->after != NULL) &&
-                  (token != NULL ? call->token != NULL : ask->after.at == NULL || call->start_after != NULL);
-    int rc = copied ? hr_call_start(call) : -ENOMEM;
-    if (rc < 0) {
-        flight_free(flight);
-        return rc;
-    }
-    (void)hr_steal_pointer(call);
-    lister->progress.probes += ask->probe;
-    flight->lister = lister;
-    flight->next = lister->flights;
-    if (flight->next != NULL) {
-        flight->next->prev = flight;
-    }
-    lister->flights = flight;
-    return 0;
+    int rc = hr_flight_send(&lister->flights, ask, token);
+    lister->progress.probes += rc == 0 && ask->probe;
+    return rc;
 }
 
 /* The next page of a single lane. */
@@ -165,7 +79,7 @@ static int ask_lanes(struct hr_lister *lister)
 /* The owner may free the lister inside. */
 static void finish(struct hr_lister *lister, int error, const char *message)
 {
-    abandon(lister, false);
+    hr_flights_abandon(&lister->flights, false);
     if (error != 0) {
         hr_builder_free(hr_steal_pointer(lister->builder));
     }
@@ -188,7 +102,7 @@ static int narrow(struct hr_lister *lister, const char *why)
 {
     snprintf(lister->note, sizeof(lister->note), "%s", why);
     hr_list_lanes_free(hr_steal_pointer(lister->lanes));
-    abandon(lister, !lister->wide);
+    hr_flights_abandon(&lister->flights, !lister->wide);
     if (!lister->wide) {
         return 0;
     }
@@ -261,21 +175,10 @@ static int take_keys(struct hr_lister *lister, const struct hr_call *call, uint3
     return 0;
 }
 
-static bool has_token(const struct hr_call *call)
-{
-    return call->next_token != NULL && call->next_token[0] != '\0';
-}
-
-/* A store that gives a token but forgets to say "truncated" has more all the same. */
-static bool has_more(const struct hr_call *call)
-{
-    return call->truncated || has_token(call);
-}
-
 static int remember_last(struct hr_lister *lister, const struct hr_call *call, bool sorted)
 {
     free(hr_steal_pointer(lister->token));
-    if (has_token(call) && (lister->token = strdup(call->next_token)) == NULL) {
+    if (hr_page_has_token(call) && (lister->token = strdup(call->next_token)) == NULL) {
         return -ENOMEM;
     }
     if (call->listed_count == 0) {
@@ -305,10 +208,11 @@ static int show_lanes(struct hr_lister *lister, const struct hr_call *call, bool
     if (!sorted) {
         return narrow(lister, WHY_ORDER);
     }
-    if (has_more(call) && call->listed_count < CRUMBS_MAX) {
+    if (hr_page_has_more(call) && call->listed_count < CRUMBS_MAX) {
         return narrow(lister, WHY_CRUMBS);
     }
-    int rc = hr_list_lanes_page(lister->lanes, 0, call->listed, call->listed_count, has_more(call), &take);
+    int rc =
+        hr_list_lanes_page(lister->lanes, 0, call->listed, call->listed_count, hr_page_has_more(call), &take);
     return rc == -EPROTO ? narrow(lister, WHY_ORDER) : rc;
 }
 
@@ -335,8 +239,8 @@ static int turn_page(struct hr_lister *lister, const struct hr_call *call, bool 
     if (rc < 0) {
         return rc;
     }
-    *ret_complete = !has_more(call);
-    if (!*ret_complete && !has_token(call) && (call->listed_count == 0 || !sorted)) {
+    *ret_complete = !hr_page_has_more(call);
+    if (!*ret_complete && !hr_page_has_token(call) && (call->listed_count == 0 || !sorted)) {
         return hr_page_fault(
             message, page, "there are more keys, but the store gives no continuation token and %s",
             call->listed_count == 0 ? "no key to go on from" : "does not list in bytewise order");
@@ -361,7 +265,7 @@ static int turn_page(struct hr_lister *lister, const struct hr_call *call, bool 
 }
 
 /* A page of one of several lanes. */
-static int turn_wide(struct hr_lister *lister, const struct flight *flight, bool *ret_complete,
+static int turn_wide(struct hr_lister *lister, const struct hr_flight *flight, bool *ret_complete,
                      char message[HR_PAGE_MESSAGE_BYTES])
 {
     const struct hr_call *call = flight->call;
@@ -374,11 +278,11 @@ static int turn_wide(struct hr_lister *lister, const struct flight *flight, bool
     if (rc < 0) {
         return rc;
     }
-    if (!sorted || (call->listed_count == 0 && has_more(call))) {
+    if (!sorted || (call->listed_count == 0 && hr_page_has_more(call))) {
         return narrow(lister, !sorted ? WHY_ORDER : WHY_EMPTY);
     }
-    rc = hr_list_lanes_page(lister->lanes, flight->ask.lane, call->listed, call->listed_count, has_more(call),
-                            &take);
+    rc = hr_list_lanes_page(lister->lanes, flight->ask.lane, call->listed, call->listed_count,
+                            hr_page_has_more(call), &take);
     if (rc == -EPROTO) {
         return narrow(lister, WHY_ORDER);
     }
@@ -394,7 +298,7 @@ static int turn_wide(struct hr_lister *lister, const struct flight *flight, bool
 }
 
 /* It may be the last answer: a lane at its end asks for one key. */
-static int turn_probe(struct hr_lister *lister, const struct flight *flight, bool *ret_complete,
+static int turn_probe(struct hr_lister *lister, const struct hr_flight *flight, bool *ret_complete,
                       char message[HR_PAGE_MESSAGE_BYTES])
 {
     const struct hr_call *call = flight->call;
@@ -409,7 +313,7 @@ static int turn_probe(struct hr_lister *lister, const struct flight *flight, boo
     if (rc < 0) {
         return rc;
     }
-    if (call->listed_count > 1 || (call->listed_count == 0 && has_more(call))) {
+    if (call->listed_count > 1 || (call->listed_count == 0 && hr_page_has_more(call))) {
         return narrow(lister, call->listed_count > 1 ? WHY_MAX : WHY_EMPTY);
     }
     if (call->listed_count > 0) {
@@ -429,7 +333,7 @@ static int turn_probe(struct hr_lister *lister, const struct flight *flight, boo
 /* ---- answers ---------------------------------------------------------------------------------------------
  */
 
-static int turn(struct hr_lister *lister, const struct flight *flight, bool *ret_complete,
+static int turn(struct hr_lister *lister, const struct hr_flight *flight, bool *ret_complete,
                 char message[HR_PAGE_MESSAGE_BYTES])
 {
     const struct hr_call *call = flight->call;
@@ -451,27 +355,21 @@ static int turn(struct hr_lister *lister, const struct flight *flight, bool *ret
                         : turn_page(lister, call, ret_complete, message);
 }
 
-static void flight_done(struct hr_call *call)
+static void landed(void *owner, struct hr_flight *flight)
 {
-    struct flight *flight = call->owner;
-    struct hr_lister *lister = flight->lister;
+    struct hr_lister *lister = owner;
     char message[HR_PAGE_MESSAGE_BYTES] = "";
     bool complete = false;
     bool probe = flight->ask.probe;
-    int rc = 0;
 
-    if (lister != NULL) {
-        unlink_flight(flight);
-        rc = turn(lister, flight, &complete, message);
-    }
-    flight_free(flight);
-    hr_call_free(call);
-    if (lister != NULL && rc < 0 && message[0] == '\0') {
+    int rc = turn(lister, flight, &complete, message);
+    hr_flight_free(flight);
+    if (rc < 0 && message[0] == '\0') {
         (void)hr_page_fault(message, lister->progress.pages + 1, "cannot ask for it: %s", strerror(-rc));
     }
-    if (lister != NULL && (rc < 0 || complete)) {
+    if (rc < 0 || complete) {
         finish(lister, rc, rc < 0 ? message : "");
-    } else if (lister != NULL && !probe && lister->options.more != NULL) {
+    } else if (!probe && lister->options.more != NULL) {
         lister->options.more(lister->options.owner, lister);
     }
 }
@@ -498,6 +396,11 @@ int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **
     if (rc == 0) {
         memcpy(lister->prefix, options->prefix, options->prefix_len);
         lister->prefix[options->prefix_len] = '\0';
+        lister->flights = (struct hr_flights){.store = options->store,
+                                              .prefix = lister->prefix,
+                                              .prefix_len = options->prefix_len,
+                                              .landed = landed,
+                                              .owner = lister};
         rc = lister->lanes != NULL ? ask_lanes(lister) : ask_plain(lister);
     }
     if (rc < 0) {
@@ -544,7 +447,7 @@ void hr_lister_free(struct hr_lister *lister)
     if (lister == NULL) {
         return;
     }
-    abandon(lister, false);
+    hr_flights_abandon(&lister->flights, false);
     hr_list_lanes_free(lister->lanes);
     hr_builder_free(lister->builder);
     free(lister->prefix);

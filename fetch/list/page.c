@@ -33,6 +33,16 @@ const char *hr_page_printable(const struct hr_listed *listed, char out[128])
     return out;
 }
 
+bool hr_page_has_token(const struct hr_call *call)
+{
+    return call->next_token != NULL && call->next_token[0] != '\0';
+}
+
+bool hr_page_has_more(const struct hr_call *call)
+{
+    return call->truncated || hr_page_has_token(call);
+}
+
 int hr_page_judge_keys(const struct hr_call *call, struct hr_key after, uint64_t page, bool *ret_sorted,
                        char message[HR_PAGE_MESSAGE_BYTES])
 {

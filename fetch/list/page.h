@@ -28,6 +28,10 @@ struct hr_page_watch {
 /* Writes "listing, page N: ..." and returns -EIO. */
 int hr_page_fault(char message[HR_PAGE_MESSAGE_BYTES], uint64_t page, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A token to go on with. */
+bool hr_page_has_token(const struct hr_call *call);
+/* More keys come. A store that gives a token but forgets to say "truncated" has more all the same. */
+bool hr_page_has_more(const struct hr_call *call);
 /* Every key below the prefix that was asked for, none rolled up. *ret_sorted: strictly ascending, and behind
  * `after` (at NULL: nothing is asked of the first). 0 or -EIO with the message. */
 int hr_page_judge_keys(const struct hr_call *call, struct hr_key after, uint64_t page, bool *ret_sorted,

@@ -164,7 +164,7 @@ static void page_done(struct hr_call *call)
 {
     struct hr_dir_read *read = call->owner;
     char message[HR_PAGE_MESSAGE_BYTES];
-    bool more = call->truncated || (call->next_token && call->next_token[0]);
+    bool more = hr_page_has_more(call);
     int error = call->error;
     bool denied = call->denied;
     read->call = NULL;
@@ -177,7 +177,7 @@ static void page_done(struct hr_call *call)
     if (error == 0 && (error = take_names(read, call)) < 0) {
         (void)hr_page_fault(message, read->pages, "%s", strerror(-error));
     }
-    if (error == 0 && more && !(call->next_token && call->next_token[0])) {
+    if (error == 0 && more && !hr_page_has_token(call)) {
         error = hr_page_fault(message, read->pages,
                               "a directory has more names, but the store gives no continuation token");
     }

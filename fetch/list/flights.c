@@ -1,0 +1,91 @@
+#include "fetch/list/flights.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void unlink_flight(struct hr_flight *flight)
+{
+    if (flight->prev != NULL) {
+        flight->prev->next = flight->next;
+    } else {
+        flight->flights->list = flight->next;
+    }
+    if (flight->next != NULL) {
+        flight->next->prev = flight->prev;
+    }
+    flight->prev = flight->next = NULL;
+    flight->flights = NULL;
+}
+
+void hr_flight_free(struct hr_flight *flight)
+{
+    hr_call_free(flight->call);
+    free(flight->after);
+    free(flight);
+}
+
+static void answered(struct hr_call *call)
+{
+    struct hr_flight *flight = call->owner;
+    struct hr_flights *flights = flight->flights;
+
+    if (flights == NULL) {
+        hr_flight_free(flight);
+        return;
+    }
+    unlink_flight(flight);
+    flights->landed(flights->owner, flight);
+}
+
+void hr_flights_abandon(struct hr_flights *flights, bool probes_only)
+{
+    struct hr_flight *next;
+    for (struct hr_flight *flight = flights->list; flight != NULL; flight = next) {
+        next = flight->next;
+        if (flight->ask.probe || !probes_only) {
+            unlink_flight(flight);
+            hr_call_cancel(flight->call);
+        }
+    }
+}
+
+int hr_flight_send(struct hr_flights *flights, const struct hr_list_lanes_ask *ask, const char *token)
+{
+    struct hr_call *call = hr_call_new(HR_CALL_LIST, flights->store, flights->prefix, flights->prefix_len);
+    struct hr_flight *flight = calloc(1, sizeof(*flight));
+    if (call == NULL || flight == NULL) {
+        hr_call_free(call);
+        free(flight);
+        return -ENOMEM;
+    }
+    flight->ask = *ask;
+    if (ask->after.at != NULL) {
+        flight->after = strndup(ask->after.at, ask->after.len);
+        flight->after_len = ask->after.len;
+    }
+    if (token != NULL) {
+        call->token = strdup(token);
+    } else if (ask->after.at != NULL) {
+        call->start_after = strndup(ask->after.at, ask->after.len);
+        call->start_after_len = ask->after.len;
+    }
+    call->max_keys = ask->probe ? 1 : 0;
+    call->done = answered;
+    call->owner = flight;
+    flight->call = call;
+    bool copied = (ask->after.at == NULL || flight->after != NULL) &&
+                  (token != NULL ? call->token != NULL : ask->after.at == NULL || call->start_after != NULL);
+    int rc = copied ? hr_call_start(call) : -ENOMEM;
+    if (rc < 0) {
+        hr_flight_free(flight);
+        return rc;
+    }
+    flight->flights = flights;
+    flight->next = flights->list;
+    if (flight->next != NULL) {
+        flight->next->prev = flight;
+    }
+    flights->list = flight;
+    return 0;
+}

@@ -1,0 +1,34 @@
+/* Requests of one listing under way: pages, and probes for one key. Main loop. */
+#ifndef HR_LIST_FLIGHTS_H
+#define HR_LIST_FLIGHTS_H
+
+#include "fetch/list/lanes.h"
+#include "fetch/store/store.h"
+
+struct hr_flight {
+    struct hr_flight *prev, *next;
+    struct hr_flights *flights; /* NULL: nobody waits for it any more */
+    struct hr_call *call;
+    struct hr_list_lanes_ask ask;
+    char *after; /* a copy: what keys must be behind; NULL: nothing */
+    uint32_t after_len;
+};
+
+/* The strings are the owner's. */
+struct hr_flights {
+    struct hr_flight *list;
+    struct hr_store *store;
+    const char *prefix;
+    uint32_t prefix_len;
+    /* It was answered, or has failed (flight->call->error): out of the list, the owner's to free. */
+    void (*landed)(void *owner, struct hr_flight *flight);
+    void *owner;
+};
+
+/* A page or a probe; token NULL: by ask->after, which is copied. 0, -ENOMEM, or what hr_call_start says. */
+int hr_flight_send(struct hr_flights *flights, const struct hr_list_lanes_ask *ask, const char *token);
+/* Their answers are thrown away; the flights may go. */
+void hr_flights_abandon(struct hr_flights *flights, bool probes_only);
+void hr_flight_free(struct hr_flight *flight); /* and its call */
+
+#endif
