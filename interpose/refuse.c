@@ -1,0 +1,96 @@
+#include "interpose/refuse.h"
+
+#include "interpose/context.h"
+#include "interpose/view.h"
+#include "interpose/inner.h"
+
+static bool is_root(const struct hr_place *place)
+{
+    return place->path[place->rel] == '\0';
+}
+
+int hr_refuse_existing(const struct hr_place *place)
+{
+    struct hr_object object;
+    int error = hr_view_find(place, &object);
+    return error < 0 ? error : -EROFS;
+}
+
+static int find_parent(const struct hr_place *place)
+{
+    struct hr_place parent = *place;
+    struct hr_object object;
+    uint32_t root_len = hr_maps.map[place->map].path_len;
+    while (parent.len > root_len && parent.path[parent.len - 1] != '/') {
+        parent.len--;
+    }
+    parent.len -= parent.len > root_len;
+    parent.path[parent.len] = '\0';
+    parent.rel = parent.len > root_len ? parent.rel : parent.len;
+    parent.must_be_dir = true;
+    return hr_view_find(&parent, &object);
+}
+
+int hr_refuse_new(const struct hr_place *place)
+{
+    struct hr_object object;
+    if (is_root(place)) {
+        return -EEXIST;
+    }
+    int error = find_parent(place);
+    if (error < 0) {
+        return error;
+    }
+    error = hr_view_find(place, &object);
+    return error == 0 ? -EEXIST : error == -ENOENT || error == -ENOTDIR ? -EROFS : error;
+}
+
+int hr_refuse_temporary(const struct hr_place *place)
+{
+    int error = find_parent(place);
+    return error < 0 ? error : -EROFS;
+}
+
+int hr_refuse_removal(const struct hr_place *place)
+{
+    int error = hr_refuse_existing(place);
+    return error == -EROFS && is_root(place) ? -EBUSY : error;
+}
+
+int hr_refuse_rename(const struct hr_place *from, const struct hr_place *to)
+{
+    int error = from && !is_root(from) ? find_parent(from) : 0;
+    if (error == 0 && to && !is_root(to)) {
+        error = find_parent(to);
+    }
+    if (error < 0) {
+        return error;
+    }
+    if (!from || !to || from->map != to->map) {
+        return -EXDEV;
+    }
+    return is_root(from) || is_root(to) ? -EBUSY : hr_refuse_existing(from);
+}
+
+int hr_refuse_link(const struct hr_place *from, const struct hr_place *to)
+{
+    struct hr_object object;
+    int error = from ? hr_view_find(from, &object) : 0;
+    if (error < 0) {
+        return error;
+    }
+    if (!to) {
+        return -EXDEV;
+    }
+    return hr_refuse_new(to);
+}
+
+int hr_refuse_truncate(const struct hr_place *place, int64_t length)
+{
+    struct hr_object object;
+    if (length < 0) {
+        return -EINVAL;
+    }
+    int error = hr_view_find(place, &object);
+    return error < 0 ? error : object.kind == HR_KIND_DIR ? -EISDIR : -EROFS;
+}
