@@ -9,11 +9,16 @@ static bool is_root(const struct hr_place *place)
     return place->path[place->rel] == '\0';
 }
 
-int hr_refuse_existing(const struct hr_place *place)
+int hr_refuse_with(const struct hr_place *place, int answer)
 {
     struct hr_object object;
     int error = hr_view_find(place, &object);
-    return error < 0 ? error : -EROFS;
+    return error < 0 ? error : answer;
+}
+
+int hr_refuse_existing(const struct hr_place *place)
+{
+    return hr_refuse_with(place, -EROFS);
 }
 
 static int find_parent(const struct hr_place *place)
@@ -43,6 +48,15 @@ int hr_refuse_new(const struct hr_place *place)
     }
     error = hr_view_find(place, &object);
     return error == 0 ? -EEXIST : error == -ENOENT || error == -ENOTDIR ? -EROFS : error;
+}
+
+int hr_refuse_create(const struct hr_place *place)
+{
+    if (place->rel >= place->len) {
+        return -ENOENT;
+    }
+    int error = find_parent(place);
+    return error < 0 ? error : place->must_be_dir ? -EISDIR : -EROFS;
 }
 
 int hr_refuse_temporary(const struct hr_place *place)

@@ -5,6 +5,7 @@
 
 #include "interpose/demand.h"
 #include "interpose/face.h"
+#include "interpose/refuse.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
@@ -198,30 +199,6 @@ static bool wants_write(int flags)
     return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) || is_tmpfile(flags);
 }
 
-/* What a read-only file system says of a name that is not there and should be made. */
-static int create_error(const struct hr_place *place)
-{
-    struct hr_place parent = *place;
-    struct hr_object object;
-    if (place->rel >= place->len) {
-        return -ENOENT;
-    }
-    while (parent.len > parent.rel && parent.path[parent.len - 1] != '/') {
-        parent.len--;
-    }
-    parent.len -= parent.len > 1;
-    if (parent.len < parent.rel) {
-        parent.rel = parent.len;
-    }
-    parent.path[parent.len] = '\0';
-    parent.must_be_dir = true;
-    int error = hr_view_find(&parent, &object);
-    if (error) {
-        return error;
-    }
-    return place->must_be_dir ? -EISDIR : -EROFS;
-}
-
 /* What the flags say of an object that is there. 0: open it. */
 static int judge(const struct hr_object *object, int flags)
 {
@@ -253,7 +230,7 @@ static int open_once(const struct hr_session *session, const struct hr_place *pl
     bool fetch = (flags & O_PATH) || (!wants_write(flags) && !(flags & (O_CREAT | O_DIRECTORY)));
     int error = hr_view_locate(session, place, fetch ? HR_OP_OPEN : HR_OP_LOOK, &object, &file_id);
     if (error == -ENOENT && (flags & O_CREAT) && !(flags & O_PATH)) {
-        return create_error(place);
+        return hr_refuse_create(place);
     }
     if (!error) {
         error = judge(&object, flags);

@@ -3,14 +3,13 @@
 #include <sys/un.h>
 
 #include "interpose/door.h"
+#include "interpose/refuse.h"
 #include "interpose/view.h"
 #include "interpose/inner.h"
 
 static int refuse(const struct hr_place *place, int answer)
 {
-    struct hr_object object;
-    int error = hr_view_find(place, &object);
-    return (int)hr_edge(error < 0 ? error : answer);
+    return (int)hr_edge(hr_refuse_with(place, answer));
 }
 
 /* A directory that the kernel cannot make its root: as for whoever may not. */
