@@ -24,9 +24,10 @@ struct hr_adopting {
     struct hr_textlist_columns columns;
     bool columns_known;
     int64_t listed_ns;
-    struct hr_textfile *file; /* of paths[at] */
-    struct hr_textlist *list; /* NULL until the first bytes */
-    struct hr_index_builder *builder;
+    struct hr_textfile *file;         /* of paths[at] */
+    struct hr_textlist *list;         /* NULL until the first bytes */
+    struct hr_index_builder *builder; /* NULL: the sealer's */
+    struct hr_sealer *sealer;         /* all is read; it writes the index */
     struct hr_timer timer;
     char *slice;
 };
@@ -36,6 +37,7 @@ static void close_all(struct hr_adopting *adopting)
     hr_loop_disarm(adopting->tree->plan->options.loop, &adopting->timer);
     hr_textfile_close(adopting->file);
     hr_textlist_free(adopting->list);
+    hr_sealer_free(adopting->sealer);
     hr_builder_free(adopting->builder);
     for (unsigned i = 0; i < adopting->path_count; i++) {
         free(adopting->paths[i]);
@@ -84,11 +86,32 @@ static void fail(struct hr_adopting *adopting, int error, const char *message)
     }
 }
 
+static void sealed(void *owner, int error, struct hr_index *index, const struct hr_index_builder *builder)
+{
+    struct hr_adopting *adopting = owner;
+    struct hr_plan_tree *tree = adopting->tree;
+    bool import = adopting->import;
+    struct hr_index made = *index; /* the sealer's goes with it */
+    hr_listing_report_hidden(tree, builder);
+    hr_sealer_free(adopting->sealer);
+    adopting->sealer = NULL;
+    error = error == 0 ? hr_listing_replace(tree, &made) : error;
+    if (error < 0) {
+        fail(adopting, error, strerror(-error));
+        return;
+    }
+    hr_adopting_free(tree);
+    if (import) {
+        imported(tree);
+    } else {
+        hr_listing_ended(tree);
+    }
+}
+
+/* All is read: the names are sealed beside the loop. */
 static void finish(struct hr_adopting *adopting)
 {
     struct hr_plan_tree *tree = adopting->tree;
-    struct hr_index index = {0};
-    bool import = adopting->import;
     struct hr_textlist_figures figures = {0};
     if (adopting->list) {
         hr_textlist_figures(adopting->list, &figures);
@@ -106,23 +129,22 @@ static void finish(struct hr_adopting *adopting)
     }
     tree->read_outside = figures.outside;
     tree->read_gone = figures.gone;
-    hr_listing_report_hidden(tree, adopting->builder);
-    int error = hr_builder_publish(adopting->builder, tree->plan->index_dir, tree->id, tree->next_gen,
-                                   adopting->listed_ns, &index);
-    if (error == 0) {
-        tree->next_gen++;
-        error = hr_listing_replace(tree, &index);
-    }
+    struct hr_sealer_options options = {
+        .loop = tree->plan->options.loop,
+        .builder = adopting->builder,
+        .index_dir = tree->plan->index_dir,
+        .tree_id = tree->id,
+        .gen = tree->next_gen++,
+        .listed_ns = adopting->listed_ns,
+        .done = sealed,
+        .owner = adopting,
+    };
+    int error = hr_sealer_start(&options, &adopting->sealer);
     if (error < 0) {
         fail(adopting, error, strerror(-error));
         return;
     }
-    hr_adopting_free(tree);
-    if (import) {
-        imported(tree);
-    } else {
-        hr_listing_ended(tree);
-    }
+    adopting->builder = NULL;
 }
 
 /* ---- reading ---- */
@@ -240,6 +262,11 @@ static int start(struct hr_plan_tree *tree, const struct hr_import *import, bool
     }
     tree->adopting = adopting;
     return 0;
+}
+
+bool hr_adopting_sealing(const struct hr_plan_tree *tree)
+{
+    return tree->adopting && tree->adopting->sealer;
 }
 
 /* ---- list=FILE ---- */

@@ -1,5 +1,6 @@
 /* Names that come out of a file instead of a listing: list=FILE of a map, and imports (an index from another
- * node, S3 Inventory, a list). Text is read in slices between the other turns of the loop. */
+ * node, S3 Inventory, a list). Text is read in slices between the other turns of the loop, and sealed
+ * beside it. */
 #ifndef HR_PLAN_ADOPTING_H
 #define HR_PLAN_ADOPTING_H
 
@@ -41,6 +42,8 @@ int hr_adopting_import(struct hr_plan *plan, uint32_t tree, const struct hr_impo
 int hr_adopting_index(struct hr_plan *plan, uint32_t tree, int fd, uint64_t offset,
                       char ret_message[HR_MESSAGE_MAX]);
 void hr_adopting_free(struct hr_plan_tree *tree); /* ends what runs */
+/* A thread writes the names that were read: no time to sweep the tree's files. */
+bool hr_adopting_sealing(const struct hr_plan_tree *tree);
 
 /* ---- for commands ---- */
 

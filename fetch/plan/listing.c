@@ -100,7 +100,7 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
     tree->uses = uses;
     tree->uses_seen = 0;
     tree->marks = marks;
-    tree->next_gen = gen + 1;
+    tree->next_gen = gen >= tree->next_gen ? gen + 1 : tree->next_gen; /* a sealer may have the one behind */
     tree->sweep_first = tree->sweep_cursor = 0;
     tree->swept_bytes = tree->swept_used_bytes; /* the new marks know of none */
     tree->guessed_bytes = 0;
@@ -118,7 +118,7 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
 int hr_listing_publish(struct hr_plan_tree *tree, struct hr_index *index)
 {
     int error = publish(tree, index);
-    if (error == 0) {
+    if (error == 0 && !hr_adopting_sealing(tree)) { /* else what is sealed sweeps when it is published */
         hr_index_sweep(tree->plan->index_dir, tree->id, tree->index.names->gen, tree->plan->options.boot);
     }
     return error;

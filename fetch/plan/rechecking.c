@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fetch/list/recheck.h"
+#include "fetch/plan/adopting.h"
 #include "fetch/plan/replay.h"
 
 /* To programs there is no index then, as before the first one: they ask by name, or wait for the listing. */
@@ -39,7 +40,8 @@ static void checked(void *owner, int error)
         drop(tree);
         return;
     }
-    if (!tree->sealer) { /* what is sealed meanwhile sweeps when it is published */
+    if (!tree->sealer &&
+        !hr_adopting_sealing(tree)) { /* what is sealed meanwhile sweeps when it is published */
         hr_index_sweep(tree->plan->index_dir, tree->id, tree->index.names->gen, tree->plan->options.boot);
     }
     if (error < 0) {

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fetch/plan/adopting.h"
 #include "tests/unit/plan/lab.h"
 
 #define NAMES 2500 /* of one directory: three pages */
@@ -45,6 +46,20 @@ static bool both_answered(struct lab *lab)
     return lab->answers[1].times > 0 && lab->answers[2].times > 0;
 }
 
+static bool is_imported(struct lab *lab)
+{
+    return tree_of(lab)->import_end.count > 0;
+}
+
+static void hold(void)
+{
+    loop_thread = pthread_self();
+    atomic_store(&held, 0);
+    atomic_store(&on_loop, 0);
+    assert_int_equal(sem_init(&let_go, 0, 0), 0);
+    atomic_store(&holding, true);
+}
+
 /* Asks for all names and stops before their file gets its name. */
 static void seal_half(struct lab *lab)
 {
@@ -57,15 +72,35 @@ static void seal_half(struct lab *lab)
     }
     s3_add(lab->s3, "b/x", 2000);
     lab_open(lab, &options);
-    loop_thread = pthread_self();
-    atomic_store(&held, 0);
-    atomic_store(&on_loop, 0);
-    assert_int_equal(sem_init(&let_go, 0, 0), 0);
-    atomic_store(&holding, true);
+    hold();
     lab_ask(lab, HR_OP_LIST, "", 1);
     lab_until(lab, is_held);
     assert_int_equal(atomic_load(&on_loop), 0);
     assert_int_equal(lab->answers[1].times, 0);
+}
+
+/* Imports a list of two names, of which the store has one, and stops there, too. */
+static void import_half(struct lab *lab)
+{
+    struct lab_options options = {.list = HR_LIST_AUTO};
+    char path[96];
+    char message[HR_MESSAGE_MAX];
+    const char *file = path;
+    struct hr_import import = {.files = &file, .file_count = 1};
+
+    s3_add(lab->s3, "b/x", 2000);
+    s3_add(lab->s3, "c/y", 10);
+    lab_open(lab, &options);
+    snprintf(path, sizeof path, "%s/names", lab->dir);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    assert_true(fputs("b/x\nb/z\n", out) >= 0);
+    assert_int_equal(fclose(out), 0);
+    hold();
+    assert_int_equal(hr_adopting_import(lab->plan, lab->tree, &import, message), 0);
+    lab_until(lab, is_held);
+    assert_int_equal(atomic_load(&on_loop), 0);
+    assert_int_equal(tree_of(lab)->import_end.count, 0);
 }
 
 static void go_on(void)
@@ -149,12 +184,64 @@ static void test_replaced_in_the_middle(void **state)
     lab_close(lab);
 }
 
+static void test_an_import_is_sealed_beside(void **state)
+{
+    struct lab *lab = *state;
+    struct hr_answer answer;
+
+    import_half(lab);
+    assert_int_equal(lab_get(lab, HR_OP_LOOK, "b/x", &answer), 0);
+    assert_int_equal(answer.size, 2000);
+    assert_null(tree_of(lab)->index.names);
+    go_on();
+    lab_until(lab, is_imported);
+    assert_int_equal(tree_of(lab)->import_end.error, 0);
+    assert_int_equal(tree_of(lab)->index.names->file_count, 2);
+    assert_int_equal(names_files(lab), 1);
+    lab_close(lab);
+}
+
+/* A listing that ends meanwhile leaves alone what is being written, and is replaced in the end. */
+static void test_a_listing_beside_an_import(void **state)
+{
+    struct lab *lab = *state;
+
+    import_half(lab);
+    atomic_store(&holding, false); /* only the import's file waits */
+    assert_int_equal(lab_get(lab, HR_OP_LIST, "", NULL), 0);
+    uint32_t gen = tree_of(lab)->index.names->gen;
+    assert_int_equal(tree_of(lab)->index.names->file_count, 2);
+    assert_int_equal(lab_get(lab, HR_OP_LOOK, "b/z", NULL), -ENOENT);
+    go_on();
+    lab_until(lab, is_imported);
+    assert_int_equal(tree_of(lab)->import_end.error, 0);
+    assert_int_not_equal(tree_of(lab)->index.names->gen, gen);
+    assert_true(tree_of(lab)->next_gen > gen);
+    assert_int_equal(names_files(lab), 1);
+    assert_int_equal(lab_get(lab, HR_OP_OPEN, "b/x", NULL), 0);
+    assert_int_equal(lab_get(lab, HR_OP_OPEN, "b/z", NULL), -ENOENT);
+    lab_close(lab);
+}
+
+static void test_end_in_the_middle_of_an_import(void **state)
+{
+    struct lab *lab = *state;
+
+    import_half(lab);
+    go_on();
+    lab_close(lab);
+    assert_int_equal(names_files(lab), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_requests_are_answered_meanwhile, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_end_in_the_middle, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_replaced_in_the_middle, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_an_import_is_sealed_beside, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_a_listing_beside_an_import, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_end_in_the_middle_of_an_import, lab_set_up, lab_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
