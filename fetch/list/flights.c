@@ -6,6 +6,8 @@
 
 static void unlink_flight(struct hr_flight *flight)
 {
+    flight->flights->held -= flight->held;
+    flight->flights->probing -= flight->ask.probe && !flight->held;
     if (flight->prev != NULL) {
         flight->prev->next = flight->next;
     } else {
@@ -45,9 +47,42 @@ void hr_flights_abandon(struct hr_flights *flights, bool probes_only)
         next = flight->next;
         if (flight->ask.probe || !probes_only) {
             unlink_flight(flight);
-            hr_call_cancel(flight->call);
+            if (flight->held) {
+                hr_flight_free(flight);
+            } else {
+                hr_call_cancel(flight->call);
+            }
         }
     }
+}
+
+static void note_sent(struct hr_flights *flights, const struct hr_flight *flight)
+{
+    flights->probing += flight->ask.probe;
+    flights->probes += flight->ask.probe;
+}
+
+int hr_flights_release(struct hr_flights *flights)
+{
+    while (flights->held > 0 && flights->probing < flights->probing_max) {
+        struct hr_flight *first = NULL;
+        for (struct hr_flight *flight = flights->list; flight != NULL; flight = flight->next) {
+            first = flight->held ? flight : first;
+        }
+        if (flights->moot(flights->owner, first)) {
+            unlink_flight(first);
+            hr_flight_free(first);
+            continue;
+        }
+        int rc = hr_call_start(first->call);
+        if (rc < 0) {
+            return rc;
+        }
+        first->held = false;
+        flights->held--;
+        note_sent(flights, first);
+    }
+    return 0;
 }
 
 int hr_flight_send(struct hr_flights *flights, const struct hr_list_lanes_ask *ask, const char *token)
@@ -76,10 +111,16 @@ int hr_flight_send(struct hr_flights *flights, const struct hr_list_lanes_ask *a
     flight->call = call;
     bool copied = (ask->after.at == NULL || flight->after != NULL) &&
                   (token != NULL ? call->token != NULL : ask->after.at == NULL || call->start_after != NULL);
-    int rc = copied ? hr_call_start(call) : -ENOMEM;
+    flight->held = ask->probe && flights->probing >= flights->probing_max;
+    int rc = !copied ? -ENOMEM : flight->held ? 0 : hr_call_start(call);
     if (rc < 0) {
         hr_flight_free(flight);
         return rc;
+    }
+    if (flight->held) {
+        flights->held++;
+    } else {
+        note_sent(flights, flight);
     }
     flight->flights = flights;
     flight->next = flights->list;

@@ -12,6 +12,7 @@ struct hr_flight {
     struct hr_list_lanes_ask ask;
     char *after; /* a copy: what keys must be behind; NULL: nothing */
     uint32_t after_len;
+    bool held; /* not sent yet */
 };
 
 /* The strings are the owner's. */
@@ -22,11 +23,18 @@ struct hr_flights {
     uint32_t prefix_len;
     /* It was answered, or has failed (flight->call->error): out of the list, the owner's to free. */
     void (*landed)(void *owner, struct hr_flight *flight);
+    bool (*moot)(void *owner, const struct hr_flight *flight); /* is a held probe needless by now? */
     void *owner;
+    unsigned probing_max; /* probes in flight; those beyond are held until hr_flights_release */
+    unsigned probing, held;
+    uint64_t probes; /* that were sent */
 };
 
 /* A page or a probe; token NULL: by ask->after, which is copied. 0, -ENOMEM, or what hr_call_start says. */
 int hr_flight_send(struct hr_flights *flights, const struct hr_list_lanes_ask *ask, const char *token);
+/* Sends held probes, in their order, as far as probing_max allows; what is moot is dropped. 0, or what
+ * hr_call_start says. */
+int hr_flights_release(struct hr_flights *flights);
 /* Their answers are thrown away; the flights may go. */
 void hr_flights_abandon(struct hr_flights *flights, bool probes_only);
 void hr_flight_free(struct hr_flight *flight); /* and its call */

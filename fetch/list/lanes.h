@@ -46,6 +46,10 @@ int hr_list_lanes_page(struct hr_list_lanes *lanes, uint32_t lane, const struct 
 /* A probe's answer; key.at NULL: there is none. A key that is not behind the cut is -EPROTO. */
 int hr_list_lanes_probe(struct hr_list_lanes *lanes, uint32_t probe_number, struct hr_key key);
 
+/* A probe that was not sent yet: what came meanwhile tells all that it would. True: it is done with, as if
+ * answered. */
+bool hr_list_lanes_moot(struct hr_list_lanes *lanes, uint32_t probe_number);
+
 /* A request had to be sent again (the store throttles): half as many lanes, then more again. */
 void hr_list_lanes_throttled(struct hr_list_lanes *lanes);
 void hr_list_lanes_progress(const struct hr_list_lanes *lanes, struct hr_list_lanes_progress *ret);

@@ -14,6 +14,10 @@
 
 #define CRUMBS_MAX 16u         /* full pages of fewer keys are not worth lanes; ours */
 #define ONE_ANSWER_KEYS 10000u /* more than any store with pages sends in one; ours */
+/* While nothing tells that there are more than three pages, probes begin slowly: sixty of them cost a store
+ * that has few cores, or no index, more time than the page beside them. Ours. */
+#define PROBES_BEGIN 8u /* in flight, and one more for each answer, until */
+#define PACED_PAGES 2u  /* more pages than these have come */
 
 struct hr_lister {
     struct hr_lister_options options;
@@ -39,11 +43,16 @@ struct hr_lister {
 /* ---- asking ----------------------------------------------------------------------------------------------
  */
 
+/* Which held probe has become needless. */
+static bool moot(void *owner, const struct hr_flight *flight)
+{
+    const struct hr_lister *lister = owner;
+    return hr_list_lanes_moot(lister->lanes, flight->ask.probe_number);
+}
+
 static int send_list(struct hr_lister *lister, const struct hr_list_lanes_ask *ask, const char *token)
 {
-    int rc = hr_flight_send(&lister->flights, ask, token);
-    lister->progress.probes += rc == 0 && ask->probe;
-    return rc;
+    return hr_flight_send(&lister->flights, ask, token);
 }
 
 /* The next page of a single lane. */
@@ -362,8 +371,15 @@ static void landed(void *owner, struct hr_flight *flight)
     bool complete = false;
     bool probe = flight->ask.probe;
 
+    lister->flights.probing_max += probe && lister->flights.probing_max < UINT_MAX;
     int rc = turn(lister, flight, &complete, message);
     hr_flight_free(flight);
+    if (rc == 0 && !complete) {
+        if (lister->progress.pages > PACED_PAGES) {
+            lister->flights.probing_max = UINT_MAX;
+        }
+        rc = hr_flights_release(&lister->flights);
+    }
     if (rc < 0 && message[0] == '\0') {
         (void)hr_page_fault(message, lister->progress.pages + 1, "cannot ask for it: %s", strerror(-rc));
     }
@@ -400,6 +416,8 @@ int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **
                                               .prefix = lister->prefix,
                                               .prefix_len = options->prefix_len,
                                               .landed = landed,
+                                              .moot = moot,
+                                              .probing_max = PROBES_BEGIN,
                                               .owner = lister};
         rc = lister->lanes != NULL ? ask_lanes(lister) : ask_plain(lister);
     }
@@ -419,6 +437,7 @@ struct hr_index_builder *hr_lister_take(struct hr_lister *lister)
 void hr_lister_progress(const struct hr_lister *lister, struct hr_lister_progress *ret)
 {
     *ret = lister->progress;
+    ret->probes = lister->flights.probes;
 }
 
 bool hr_lister_all_in(const struct hr_lister *lister, const char *dir, uint32_t dir_len)

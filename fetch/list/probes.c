@@ -1,6 +1,7 @@
 #include "fetch/list/lanes_inside.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "fetch/base/cleanup.h"
 
@@ -241,4 +242,31 @@ int hr_list_lanes_probe(struct hr_list_lanes *lanes, uint32_t probe_number, stru
         return 0;
     }
     return note_probe(lanes, lane, gap, cut, key);
+}
+
+bool hr_list_lanes_moot(struct hr_list_lanes *lanes, uint32_t probe_number)
+{
+    struct probe *probe = &lanes->probes[probe_number];
+    struct hr_key cut = hr_lane_view(probe->cut);
+    uint32_t number = 0;
+
+    struct lane *lane = hr_lane_find(lanes, cut, &number);
+    if (probe->lane != UINT32_MAX) {
+        return false;
+    }
+    if (lane != NULL) {
+        struct hr_key end = hr_lane_gap_end(lane, number);
+        if (hr_key_compare(cut, hr_lane_view(lane->gaps[number].first)) > 0 &&
+            (end.at == NULL || hr_key_compare(cut, end) < 0)) {
+            return false;
+        }
+    }
+    free(probe->cut.at);
+    *probe = (struct probe){.used = false};
+    lanes->probe_count--;
+    lanes->progress.probes--;
+    if (lane != NULL) {
+        count_probing(lanes, lane, number);
+    }
+    return true;
 }

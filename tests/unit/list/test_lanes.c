@@ -382,7 +382,9 @@ static bool list_bucket(struct bucket *bucket, unsigned width, bool stirred)
         for (unsigned left = open; left > 0 && rc == 0; left--) {
             unsigned pick = (unsigned)next_random(left);
             kept[pick].ask.after.at = kept[pick].ask.after.at != NULL ? kept[pick].after : NULL;
-            rc = answer_bucket(lanes, bucket, &kept[pick]);
+            const struct hr_list_lanes_ask *ask = &kept[pick].ask;
+            bool moot = ask->probe && next_random(2) == 0 && hr_list_lanes_moot(lanes, ask->probe_number);
+            rc = moot ? 0 : answer_bucket(lanes, bucket, &kept[pick]);
             kept[pick] = kept[left - 1];
             if (stirred && next_random(4) == 0) {
                 stir(bucket);

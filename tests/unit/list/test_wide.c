@@ -126,18 +126,34 @@ static void answer(struct hr_call *call)
     }
 }
 
+static void answer_open(unsigned pick)
+{
+    struct hr_call *call = store.open[pick];
+    store.open[pick] = store.open[--store.open_count];
+    assert_true(++store.calls < CALLS_MAX);
+    if (call->error != -ECANCELED) {
+        answer(call);
+    }
+    call->done(call);
+}
+
 /* Answers `count` of what is asked, any first. */
 static void pump(unsigned count)
 {
     while (store.open_count > 0 && count-- > 0) {
-        unsigned pick = (unsigned)next_random(store.open_count);
-        struct hr_call *call = store.open[pick];
-        store.open[pick] = store.open[--store.open_count];
-        assert_true(++store.calls < CALLS_MAX);
-        if (call->error != -ECANCELED) {
-            answer(call);
+        answer_open((unsigned)next_random(store.open_count));
+    }
+}
+
+/* Pages before probes, or probes before pages. */
+static void pump_kind(bool probes)
+{
+    while (store.open_count > 0) {
+        unsigned pick = 0;
+        for (unsigned i = 0; i < store.open_count; i++) {
+            pick = (store.open[i]->max_keys == 1) == probes ? i : pick;
         }
-        call->done(call);
+        answer_open(pick);
     }
 }
 
@@ -283,12 +299,41 @@ static void test_stopped(void **state)
     }
 }
 
+/* A store that is slow with probes gets few of them for a short listing. One that answers them at once gets
+ * all, less those that tell nothing any more. */
+static void test_probes_begin_slowly(void **state)
+{
+    static const struct {
+        uint64_t keys;
+        bool probes;
+        unsigned least, most;
+    } cases[] = {{200, false, 1, 8}, {300, false, 1, 8}, {200, true, 9, 60}, {300, true, 9, 60}};
+    struct outcome outcome;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        (void)start(FAULT_NONE, 48, &outcome);
+        shape_init(&store.set, SHAPE_SEQUENTIAL, cases[i].keys);
+        pump_kind(cases[i].probes);
+        assert_int_equal(outcome.done, 1);
+        assert_int_equal(outcome.error, 0);
+        assert_int_equal(outcome.progress.keys, cases[i].keys);
+        assert_in_range(outcome.progress.pages, cases[i].keys / PAGE, cases[i].keys / PAGE + 1);
+        assert_in_range(outcome.progress.probes, cases[i].least, cases[i].most);
+        assert_int_equal(store.calls, outcome.progress.pages + outcome.progress.probes);
+        assert_int_equal(hr_builder_count(outcome.builder), cases[i].keys);
+        assert_int_equal(store.alive, 0);
+        hr_builder_free(outcome.builder);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_one_lane),
         cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_probes_begin_slowly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
