@@ -1,6 +1,7 @@
 #include "fetch/list/lister.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
