@@ -284,9 +284,9 @@ NAMES_A_PROCESS = re.compile(r"kill|prlimit|sched_|[gs]et[ps]|wait|pidfd|fcntl")
 TEXT = re.compile(r'"[^"]*"')
 MOODS = ("getpid", "gettid", "getppid", "clone", "clone3", "wait4", "sysinfo", "getrusage", "times", "clock_gettime")
 LINE = re.compile(r"^(\d+) +(\w+)\((.*)$")
-# The constructor of a process with maps: is stderr open (a closed 2 may become a data file), who are we, where do we
+# The constructor of a process with maps: which file is stderr (2 may become a data file), who are we, where do we
 # stand, and does an inherited descriptor stand for a mapped directory (one fcntl for each of them up to 255).
-CONSTRUCTOR = collections.Counter({"fcntl": 1 + 4, "getpid": 1, "getcwd": 1, "openat /proc/self/fd": 1, "getdents64": 2,
+CONSTRUCTOR = collections.Counter({"fstat": 1, "fcntl": 4, "getpid": 1, "getcwd": 1, "openat /proc/self/fd": 1, "getdents64": 2,
                                    "close": 1})
 LOADER = re.compile(r"^(openat %s|read|pread64|fstat|newfstatat|close|mmap|mprotect)$" % re.escape(paths.LIBRARY))
 LOADER_MOST = 12
