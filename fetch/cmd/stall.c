@@ -2,6 +2,9 @@
  * program. */
 #include "fetch/cmd/cmd.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +193,10 @@ int hr_cmd_stall(int argc, char **argv)
     long top = argc == 1 ? strtol(argv[0], &end, 10) : 0;
     if (argc > 1 || (argc == 1 && (!*argv[0] || *end || top <= 0))) {
         return hr_usage("stall");
+    }
+    if (top > INT_MAX || (top > 0 && kill((pid_t)top, 0) < 0 && errno == ESRCH)) {
+        hr_complain("stall: there is no process %ld", top);
+        return HR_EXIT_FAILED;
     }
     char message[HR_MESSAGE_BYTES] = "";
     struct hr_job job;

@@ -89,8 +89,8 @@ static int load_path(struct target *target, const char *arg, char message[HR_MES
     }
     target->map = hr_maps_find(target->job.maps, absolute, strlen(absolute));
     if (!target->map) {
-        snprintf(message, HR_MESSAGE_BYTES, "%.300s is in no map (HEADRACE_MAP %s)", arg,
-                 target->job.maps->count ? "maps other paths" : "is not set");
+        snprintf(message, HR_MESSAGE_BYTES, "%.300s is in no map (HEADRACE_MAP %s)",
+                 *arg ? arg : "an empty path", target->job.maps->count ? "maps other paths" : "is not set");
         return -ENOENT;
     }
     const char *below = absolute + target->map->path_len;

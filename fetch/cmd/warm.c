@@ -124,7 +124,7 @@ static int add_path(struct warm *warm, const char *arg)
         }
     }
     if (error == 0 && !any) {
-        hr_complain("%s is in no map (HEADRACE_MAP %s)", arg,
+        hr_complain("%s is in no map (HEADRACE_MAP %s)", *arg ? arg : "an empty path",
                     maps->count ? "maps other paths" : "is not set");
         warm->failed++;
     } else if (error < 0) {

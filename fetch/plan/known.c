@@ -70,7 +70,8 @@ static struct hr_knowns *knowns_of(struct hr_plan *plan)
 {
     if (!plan->knowns && (plan->knowns = calloc(1, sizeof *plan->knowns))) {
         struct hr_knowns *knowns = plan->knowns;
-        if (hr_order_searcher_new(plan->options.order_search, &knowns->searcher) < 0 ||
+        if (hr_order_searcher_new(plan->options.order_search, plan->options.order_idle, &knowns->searcher) <
+                0 ||
             hr_loop_watch(plan->options.loop, hr_order_searcher_fd(knowns->searcher), EPOLLIN, on_results,
                           plan) < 0) {
             hr_order_searcher_free(knowns->searcher);

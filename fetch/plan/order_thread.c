@@ -32,6 +32,7 @@ struct job {
 
 struct hr_order_searcher {
     enum hr_order_mode mode;
+    bool idle;
     int event_fd;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
@@ -42,13 +43,14 @@ struct hr_order_searcher {
     unsigned thread_count;
 };
 
-int hr_order_searcher_new(enum hr_order_mode mode, struct hr_order_searcher **ret)
+int hr_order_searcher_new(enum hr_order_mode mode, bool idle, struct hr_order_searcher **ret)
 {
     struct hr_order_searcher *searcher = calloc(1, sizeof *searcher);
     if (!searcher) {
         return -ENOMEM;
     }
     searcher->mode = mode;
+    searcher->idle = idle;
     searcher->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (searcher->event_fd < 0) {
         int error = -errno;
@@ -234,7 +236,7 @@ int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const
         return -EOPNOTSUPP;
     }
     struct hr_order_ask whole = *ask;
-    struct room room = ask->deep ? look_for_room(searcher) : (struct room){0};
+    struct room room = ask->deep && searcher->idle ? look_for_room(searcher) : (struct room){0};
     pthread_mutex_lock(&searcher->lock);
     struct job *job = NULL;
     for (unsigned i = 0; i < HR_ORDER_JOBS_MAX && !job; i++) {

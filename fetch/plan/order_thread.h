@@ -23,8 +23,9 @@ struct hr_order_result {
     uint64_t tried;
 };
 
-/* No thread is started before the first ask. */
-int hr_order_searcher_new(enum hr_order_mode mode, struct hr_order_searcher **ret);
+/* No thread is started before the first ask. idle: on idle cores less likely candidates are looked at, too.
+ */
+int hr_order_searcher_new(enum hr_order_mode mode, bool idle, struct hr_order_searcher **ret);
 void hr_order_searcher_free(
     struct hr_order_searcher *searcher); /* accepts NULL; slices under way end at once */
 /* Readable when a result is there. */

@@ -250,6 +250,7 @@ static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char messag
         .memory_bytes = memory_budget(settings),
         .lookahead = hr_settings_bool(settings, HR_SETTING_LOOKAHEAD),
         .order_search = hr_settings_enum(settings, HR_SETTING_ORDER_SEARCH),
+        .order_idle = true,
         .small_max_bytes = hr_settings_bytes(settings, HR_SETTING_SMALL_MAX, 0),
     };
     int error = hr_plan_new(&plan, &daemon->plan);

@@ -148,6 +148,8 @@ def test_stall_names_who_waits():
     with held() as (job, data, local, release):
         none = job.command("stall")
         proc.expect(none.returncode == 1 and b"no daemon" in none.stderr, "without a daemon", none.stderr)
+        gone = job.command("stall", "99999999")
+        proc.expect(gone.returncode == 1 and b"no process" in gone.stderr, "of a process that is not there", gone.stderr)
         log = os.path.join(os.path.dirname(job.cache), "job.log")
         child = job.start([paths.PYTHON, "-c", OPEN_ONE, data + "/n003/img_00003.jpg"], log=log)
         text = stall_until(job, ("request 1 in flight to 127.0.0.1:", "(libc"))

@@ -41,7 +41,7 @@ static void test_searcher(void **state)
     struct hr_order order = {.n = 4000, .seed = 31337, .replicas = 1};
     struct hr_order_ask ask = ask_of(4000), none = {0};
     look(&ask, &order, SEEN);
-    assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_AUTO, &searcher), 0);
+    assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_AUTO, true, &searcher), 0);
     assert_int_equal(hr_order_searcher_ask(searcher, 5, &ask), 0);
     struct hr_order_result result = await(searcher);
     assert_true(result.found && result.id == 5);
@@ -51,7 +51,7 @@ static void test_searcher(void **state)
     result = await(searcher);
     assert_true(!result.found && result.id == 6 && result.tried == 0);
     hr_order_searcher_free(searcher);
-    assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_OFF, &searcher), 0);
+    assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_OFF, true, &searcher), 0);
     assert_int_equal(hr_order_searcher_ask(searcher, 5, &ask), -EOPNOTSUPP);
     hr_order_searcher_free(searcher);
 }
@@ -71,7 +71,7 @@ static void test_full_search_gives_way(void **state)
         hopeless.sets[0].seen[i] = (struct hr_order_seen){i, 1000 + i};
     }
     look(&ask, &order, SEEN);
-    assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_FULL, &searcher), 0);
+    assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_FULL, true, &searcher), 0);
     for (uint64_t id = 1; id < HR_ORDER_JOBS_MAX; id++) {
         assert_int_equal(hr_order_searcher_ask(searcher, id, &hopeless), 0);
     }
