@@ -430,17 +430,9 @@ struct hr_span hr_map_option(const struct hr_map *map, const char *name)
     return (struct hr_span){NULL, 0};
 }
 
-static uint64_t fnv1a(uint64_t hash, const char *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ (uint8_t)bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
 uint64_t hr_map_hash(const struct hr_map *map)
 {
-    uint64_t hash = fnv1a(UINT64_C(0xcbf29ce484222325), map->path, map->path_len);
-    hash = fnv1a(hash, "=", 1);
-    return fnv1a(hash, map->url, map->url_len);
+    uint64_t hash = hr_fnv1a(HR_FNV_BASIS, map->path, map->path_len);
+    hash = hr_fnv1a(hash, "=", 1);
+    return hr_fnv1a(hash, map->url, map->url_len);
 }

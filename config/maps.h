@@ -78,6 +78,16 @@ const struct hr_map *hr_maps_find(const struct hr_maps *maps, const char *path, 
 /* The option's value as this map gives it ("endpoint", "mode", ...); ptr NULL when it does not. */
 struct hr_span hr_map_option(const struct hr_map *map, const char *name);
 
+/* FNV-1a of 64 bits; goes on from `hash`, which is HR_FNV_BASIS at first. */
+#define HR_FNV_BASIS UINT64_C(0xcbf29ce484222325)
+static inline uint64_t hr_fnv1a(uint64_t hash, const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        hash = (hash ^ (uint8_t)bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
 /* FNV-1a-64 over path, '=', url: names the map's stand-in directories. Options do not count. */
 uint64_t hr_map_hash(const struct hr_map *map);
 

@@ -8,14 +8,7 @@
 #include "interpose/view.h"
 #include "interpose/inner.h"
 
-#define FNV_BASIS UINT64_C(0xcbf29ce484222325) /* FNV-1a, 64 bits */
-#define FNV_PRIME UINT64_C(0x100000001b3)
 #define NS 1000000000ll
-
-static uint64_t hash_on(uint64_t hash, char c)
-{
-    return (hash ^ (unsigned char)c) * FNV_PRIME;
-}
 
 void hr_way_fill(struct hr_place *ret, size_t len)
 {
@@ -46,20 +39,16 @@ HR_NOINLINE bool hr_way_missed_looked(int dirfd, const char *path, struct hr_pla
 /* The slash at its end keeps it apart from a map's, in which "=" follows the path. */
 uint64_t hr_way_hash(const struct hr_place *place)
 {
-    uint64_t hash = FNV_BASIS;
-    for (uint32_t i = 0; i < place->len; i++) {
-        hash = hash_on(hash, place->path[i]);
-    }
-    return hash_on(hash, '/');
+    return hr_fnv1a(hr_fnv1a(HR_FNV_BASIS, place->path, place->len), "/", 1);
 }
 
 bool hr_way_of_hash(uint64_t wanted, struct hr_place *ret)
 {
     for (unsigned i = 0; i < hr_maps.count; i++) {
         const struct hr_map *map = &hr_maps.map[i];
-        uint64_t hash = FNV_BASIS;
+        uint64_t hash = HR_FNV_BASIS;
         for (size_t at = 0; at < map->path_len; at++) {
-            hash = hash_on(hash, map->path[at]);
+            hash = hr_fnv1a(hash, &map->path[at], 1);
             if (hash == wanted && at > 0 && map->path[at] == '/') {
                 memcpy(ret->path, map->path, at);
                 ret->path[at] = '\0';

@@ -25,31 +25,6 @@
 #undef HR_BLOCK_TARGET
 #endif
 
-bool hr_md5_width_here(enum hr_md5_width width)
-{
-    switch (width) {
-    case HR_MD5_SINGLE:
-        return true;
-#ifdef __x86_64__
-    case HR_MD5_AVX2:
-        return __builtin_cpu_supports("avx2");
-    case HR_MD5_AVX512:
-        return __builtin_cpu_supports("avx512f");
-#endif
-    default:
-        return false;
-    }
-}
-
-enum hr_md5_width hr_md5_widest(void)
-{
-    enum hr_md5_width width = HR_MD5_WIDTH_COUNT - 1;
-    while (!hr_md5_width_here(width)) {
-        width--;
-    }
-    return width;
-}
-
 static int one_by_one(struct hr_md5_message *messages, unsigned count)
 {
     int r = 0;
@@ -115,7 +90,7 @@ static void lane_turn(struct lanes *lanes, unsigned number)
 }
 
 /* As many blocks as every busy lane has; an idle lane repeats a busy one's. */
-static void step(enum hr_md5_width width, struct lanes *lanes)
+static void step(enum hr_vectors width, struct lanes *lanes)
 {
     const unsigned char *at[HR_MD5_LANES_MAX];
     const struct lane *shortest = NULL;
@@ -129,7 +104,7 @@ static void step(enum hr_md5_width width, struct lanes *lanes)
     for (unsigned i = 0; i < lanes->count; i++) {
         at[i] = lanes->lane[i].message ? lanes->lane[i].at : shortest->at;
     }
-    if (width == HR_MD5_AVX512) {
+    if (width == HR_VECTORS_AVX512) {
         blocks_avx512(lanes->state, at, blocks);
     } else {
         blocks_avx2(lanes->state, at, blocks);
@@ -158,9 +133,9 @@ static unsigned fill(struct lanes *lanes, struct hr_md5_message *messages, unsig
     return next;
 }
 
-static void side_by_side(enum hr_md5_width width, struct hr_md5_message *messages, unsigned count)
+static void side_by_side(enum hr_vectors width, struct hr_md5_message *messages, unsigned count)
 {
-    struct lanes lanes = {.count = width == HR_MD5_AVX512 ? 16 : 8};
+    struct lanes lanes = {.count = width == HR_VECTORS_AVX512 ? 16 : 8};
     unsigned next = fill(&lanes, messages, 0, count);
     while (lanes.busy > 0) {
         step(width, &lanes);
@@ -169,10 +144,10 @@ static void side_by_side(enum hr_md5_width width, struct hr_md5_message *message
 }
 #endif
 
-int hr_md5_many(enum hr_md5_width width, struct hr_md5_message *messages, unsigned count)
+int hr_md5_many(enum hr_vectors width, struct hr_md5_message *messages, unsigned count)
 {
 #ifdef __x86_64__
-    if (width != HR_MD5_SINGLE && count >= FEWEST) {
+    if (width != HR_VECTORS_NONE && count >= FEWEST) {
         side_by_side(width, messages, count);
         return 0;
     }

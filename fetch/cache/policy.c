@@ -199,13 +199,17 @@ static void keep_first_epoch(struct hr_policy *policy)
     }
 }
 
+/* Of those that are not kept, however useful they are now. */
+static bool is_visitor(enum hr_policy_place place)
+{
+    return place == HR_POLICY_PASSING || place == HR_POLICY_AWAITED || place == HR_POLICY_UNNEEDED;
+}
+
 /* An object that is used often counts once a lap: it says nothing about the others. */
 static void count_kept_hit(struct hr_policy *policy, const struct hr_policy_node *node)
 {
-    bool kept = node->list != HR_POLICY_PASSING && node->list != HR_POLICY_AWAITED &&
-                node->list != HR_POLICY_UNNEEDED;
     bool again = node->list != HR_POLICY_ANNOUNCED && policy->laps[0] && node->stamp >= policy->laps[0];
-    if (!kept || again) {
+    if (is_visitor(node->list) || again) {
         return;
     }
     policy->kept_hit_pages += node->pages;
@@ -302,9 +306,7 @@ void hr_policy_used(struct hr_policy *policy, struct hr_policy_node *node)
     note_unasked(policy, was);
     node->fresh = 0;
     learn(policy, node, hit);
-    bool passes = policy->keep &&
-                  (was == HR_POLICY_AWAITED || was == HR_POLICY_PASSING || was == HR_POLICY_UNNEEDED) &&
-                  !has_room_to_keep(policy);
+    bool passes = policy->keep && is_visitor(was) && !has_room_to_keep(policy);
     leave(policy, node);
     policy->clock++;
     enter(policy, node, passes ? HR_POLICY_PASSING : HR_POLICY_KEPT);
@@ -312,8 +314,7 @@ void hr_policy_used(struct hr_policy *policy, struct hr_policy_node *node)
 
 void hr_policy_announced(struct hr_policy *policy, struct hr_policy_node *node)
 {
-    bool newcomer = node->list == HR_POLICY_AWAITED || node->list == HR_POLICY_PASSING ||
-                    node->list == HR_POLICY_UNNEEDED;
+    bool newcomer = is_visitor(node->list);
     note_unasked(policy, node->list);
     leave(policy, node);
     enter(policy, node, newcomer ? HR_POLICY_AWAITED : HR_POLICY_ANNOUNCED);

@@ -1,11 +1,10 @@
 /* Small objects that a writer took together: their MD5s are computed side by side. What is proven here is
  * written and named as any other; what is not (parts still to come, other checksums) proves itself. */
 #include <errno.h>
-#include <strings.h>
 
 #include "fetch/base/md5_lanes.h"
-#include "fetch/base/text.h"
 #include "fetch/cache/put.h"
+#include "fetch/cache/verify.h"
 #include "fetch/store/store.h"
 
 static bool is_md5_alone(const struct hr_verify *verify)
@@ -15,8 +14,7 @@ static bool is_md5_alone(const struct hr_verify *verify)
 
 static void judge(struct hr_put *put, const struct hr_md5_message *message)
 {
-    hr_hex_encode(message->digest, sizeof(message->digest), put->md5_hex);
-    put->verified = !strcasecmp(put->md5_hex, put->verify.md5_hex);
+    put->verified = hr_verify_md5(&put->verify, message->digest, put->md5_hex);
     put->result = put->verified ? 0 : -EBADMSG;
 }
 
@@ -36,7 +34,7 @@ void hr_puts_verify(struct hr_work *first)
             puts[count++] = put;
         }
     }
-    if (count > 1 && hr_md5_many(hr_md5_widest(), messages, count) == 0) {
+    if (count > 1 && hr_md5_many(hr_vectors_widest(), messages, count) == 0) {
         for (unsigned i = 0; i < count; i++) {
             judge(puts[i], &messages[i]);
         }

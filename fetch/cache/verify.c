@@ -66,6 +66,12 @@ static int verifier_update(struct verifier *verifier, const void *bytes, size_t 
     return r;
 }
 
+bool hr_verify_md5(const struct hr_verify *verify, const uint8_t digest[HR_MD5_BYTES], char *ret_md5_hex)
+{
+    hr_hex_encode(digest, HR_MD5_BYTES, ret_md5_hex);
+    return !strcasecmp(ret_md5_hex, verify->md5_hex);
+}
+
 static int verifier_end(struct verifier *verifier, char *ret_md5_hex)
 {
     const struct hr_verify *verify = verifier->verify;
@@ -76,8 +82,7 @@ static int verifier_end(struct verifier *verifier, char *ret_md5_hex)
         if (r < 0) {
             return r;
         }
-        hr_hex_encode(digest, sizeof(digest), ret_md5_hex);
-        same = !strcasecmp(ret_md5_hex, verify->md5_hex);
+        same = hr_verify_md5(verify, digest, ret_md5_hex);
     }
     if (verifier->sha) {
         uint8_t digest[HR_SHA256_BYTES];

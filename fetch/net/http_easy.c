@@ -11,14 +11,12 @@
 
 #include "fetch/net/ca_bundle.h"
 
-#define BUFFER_BYTES                                                                                         \
-    (64L * 1024)                   /* twice as much costs as much a byte, and the pages of every connection  \
-                                    */
-#define IDLE_MAX_S 4L              /* S3 closes idle connections after about 5 s */
-#define LIFETIME_MAX_S 300L        /* new connections spread over the addresses again */
-#define CONNECT_MS 1500L           /* TCP and TLS; another address is tried after it */
-#define STALL_BYTES_A_SECOND 1024L /* slower than this ... */
-#define STALL_S 10L                /* ... for this long: the transfer is dead */
+#define BUFFER_BYTES (64L * 1024)     /* with twice as much a byte costs the same, a connection more memory */
+#define IDLE_MAX_S 4L                 /* S3 closes idle connections after about 5 s */
+#define LIFETIME_MAX_S 300L           /* new connections spread over the addresses again */
+#define CONNECT_MS 1500L              /* TCP and TLS; another address is tried after it */
+#define STALL_BYTES_A_SECOND 1024L    /* slower than this ... */
+#define STALL_S 10L                   /* ... for this long: the transfer is dead */
 #define HEADER_TEXT_BYTES (64 * 1024) /* all request headers; S3 takes 8 KiB */
 
 /* Debian configures libcurl with a CA bundle and a CA directory; with a directory set, libcurl re-reads the

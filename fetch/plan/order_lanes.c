@@ -28,28 +28,12 @@
 
 bool hr_order_width_here(enum hr_order_width width)
 {
-    switch (width) {
-    case HR_ORDER_SCALAR:
-    case HR_ORDER_BASE:
-        return true;
-#ifdef __x86_64__
-    case HR_ORDER_AVX2:
-        return __builtin_cpu_supports("avx2");
-    case HR_ORDER_AVX512:
-        return __builtin_cpu_supports("avx512f");
-#endif
-    default:
-        return false;
-    }
+    return width == HR_ORDER_SCALAR || hr_vectors_here((enum hr_vectors)(width - HR_ORDER_BASE));
 }
 
 enum hr_order_width hr_order_widest(void)
 {
-    enum hr_order_width width = HR_ORDER_WIDTH_COUNT - 1;
-    while (!hr_order_width_here(width)) {
-        width--;
-    }
-    return width;
+    return HR_ORDER_BASE + (unsigned)hr_vectors_widest();
 }
 
 const char *hr_order_width_name(enum hr_order_width width)

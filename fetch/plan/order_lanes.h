@@ -6,15 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fetch/base/vectors.h"
 #include "fetch/plan/order_torch.h"
 
-/* Every width gives the same answers. BASE is what the compiler may use anywhere: SSE2, NEON. */
+/* Every width gives the same answers. BASE is what the compiler may use anywhere; from there on those of
+ * vectors.h. */
 enum hr_order_width {
     HR_ORDER_SCALAR,
     HR_ORDER_BASE,
-    HR_ORDER_AVX2,
-    HR_ORDER_AVX512,
-    HR_ORDER_WIDTH_COUNT,
+    HR_ORDER_AVX2 = HR_ORDER_BASE + HR_VECTORS_AVX2,
+    HR_ORDER_AVX512 = HR_ORDER_BASE + HR_VECTORS_AVX512,
+    HR_ORDER_WIDTH_COUNT = HR_ORDER_BASE + HR_VECTORS_COUNT,
 };
 
 bool hr_order_width_here(enum hr_order_width width); /* does this processor have it? */

@@ -38,6 +38,17 @@ static uint32_t entry_of(const struct hr_epoch_left *left, uint32_t index)
     return hr_ranks_entry(left->tree->ranks, left->base + index);
 }
 
+/* Its place in the order, if it has one. */
+static bool index_of(const struct hr_epoch_left *left, uint32_t entry, uint32_t *ret_index)
+{
+    uint64_t rank = hr_ranks_of(left->tree->ranks, entry);
+    if (rank < left->base || rank - left->base >= left->order.n) {
+        return false;
+    }
+    *ret_index = (uint32_t)(rank - left->base);
+    return true;
+}
+
 void hr_victims_end(struct hr_plan *plan, uint64_t id)
 {
     struct hr_epoch_left *left, *next;
@@ -92,9 +103,9 @@ void hr_victims_read(struct hr_plan_tree *tree, uint32_t entry)
     struct hr_epoch_left *left;
     LL_FOREACH(tree->plan->epochs_left, left)
     {
-        uint64_t rank = left->tree == tree && is_current(left) ? hr_ranks_of(tree->ranks, entry) : 0;
-        if (left->tree == tree && rank >= left->base && rank - left->base < left->order.n) {
-            hr_future_read(&left->future, (uint32_t)(rank - left->base));
+        uint32_t index;
+        if (left->tree == tree && is_current(left) && index_of(left, entry, &index)) {
+            hr_future_read(&left->future, index);
         }
     }
 }
@@ -125,14 +136,12 @@ static struct hr_epoch_left *needer_of(struct hr_plan *plan, const struct hr_cac
     struct hr_epoch_left *left;
     LL_FOREACH(plan->epochs_left, left)
     {
-        uint32_t entry;
+        uint32_t entry, index;
         if (!is_current(left) || memcmp(&left->tree->source, &cached->source, sizeof cached->source) != 0 ||
             !hr_tree_entry_of(left->tree, cached->key, cached->key_len, &entry)) {
             continue;
         }
-        uint64_t rank = hr_ranks_of(left->tree->ranks, entry);
-        if (rank >= left->base && rank - left->base < left->order.n &&
-            hr_future_needs(&left->future, (uint32_t)(rank - left->base))) {
+        if (index_of(left, entry, &index) && hr_future_needs(&left->future, index)) {
             return left;
         }
     }

@@ -124,11 +124,11 @@ static void md5_side_by_side_is_md5(void **state)
         mixed = mixed * 1664525 + 1013904223;
         bytes[i] = (uint8_t)(mixed >> 24);
     }
-    assert_true(hr_md5_width_here(HR_MD5_SINGLE));
-    assert_false(hr_md5_width_here(HR_MD5_WIDTH_COUNT));
-    assert_true(hr_md5_width_here(hr_md5_widest()));
-    for (unsigned width = 0; width < HR_MD5_WIDTH_COUNT; width++) {
-        for (unsigned round = 0; round < ROUNDS && hr_md5_width_here((enum hr_md5_width)width); round++) {
+    assert_true(hr_vectors_here(HR_VECTORS_NONE));
+    assert_false(hr_vectors_here(HR_VECTORS_COUNT));
+    assert_true(hr_vectors_here(hr_vectors_widest()));
+    for (unsigned width = 0; width < HR_VECTORS_COUNT; width++) {
+        for (unsigned round = 0; round < ROUNDS && hr_vectors_here((enum hr_vectors)width); round++) {
             struct hr_md5_message messages[MESSAGES];
             unsigned count = round % (MESSAGES + 1);
             for (unsigned i = 0; i < count; i++) {
@@ -136,7 +136,7 @@ static void md5_side_by_side_is_md5(void **state)
                 messages[i].len = i % 3 == 0 ? (mixed >> 8) % LONGEST : round + i;
                 messages[i].bytes = messages[i].len > 0 ? bytes + (mixed >> 4) % LONGEST : NULL;
             }
-            assert_int_equal(hr_md5_many((enum hr_md5_width)width, messages, count), 0);
+            assert_int_equal(hr_md5_many((enum hr_vectors)width, messages, count), 0);
             for (unsigned i = 0; i < count; i++) {
                 uint8_t want[HR_MD5_BYTES];
                 assert_int_equal(hr_digest(HR_DIGEST_MD5, messages[i].bytes, messages[i].len, want), 0);
