@@ -371,6 +371,21 @@ LAB_FN int lab_open_entry(struct lab *lab, const char *path)
     return lab_is_there(word) ? 0 : -(int)HR_STATE_ERRNO(word);
 }
 
+#define LAB_CONTEXT 3u
+#define LAB_LOADER 4711ull
+
+/* A loader's batch of that number goes to one of its two workers. */
+LAB_FN void lab_announce(struct lab *lab, const uint32_t *order, uint32_t batch, uint32_t number)
+{
+    struct hr_announcement part = {.context = LAB_CONTEXT,
+                                   .stream = LAB_LOADER << 32 | (7 + number % 2),
+                                   .batch = number,
+                                   .parts = 1,
+                                   .indices = order + (size_t)number * batch,
+                                   .count = batch};
+    hr_plan_announce(lab->plan, &part);
+}
+
 /* Leaves the note that a client leaves when it opened the file. */
 LAB_FN void lab_note(struct lab *lab, const char *path)
 {

@@ -6,8 +6,6 @@
 
 #define OBJECTS 24u
 #define BATCH 4u
-#define CONTEXT 3u
-#define LOADER 4711ull
 #define SIZE (20 * MIB)
 #define HEAD_BYTES ((uint64_t)HR_CELL_BYTES)
 
@@ -34,13 +32,7 @@ static void open_objects(struct lab *lab, uint64_t size, uint64_t cache_bytes)
 
 static void announce(struct lab *lab, uint32_t number)
 {
-    struct hr_announcement part = {.context = CONTEXT,
-                                   .stream = LOADER << 32 | (7 + number % 2),
-                                   .batch = number,
-                                   .parts = 1,
-                                   .indices = order + (size_t)number * BATCH,
-                                   .count = BATCH};
-    hr_plan_announce(lab->plan, &part);
+    lab_announce(lab, order, BATCH, number);
 }
 
 /* Enough opens to know what the indices stand for, without a read. */
@@ -50,7 +42,7 @@ static void begin_epoch(struct lab *lab)
     announce(lab, 1);
     for (uint32_t i = 0; i < 6; i++) {
         uint32_t position = i < 3 ? i : i + 1;
-        hr_lookahead_opened(lab->plan, CONTEXT, lab->tree,
+        hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
                             hr_tree_get(lab->plan, lab->tree)->index.names->gen,
                             lab_entry_in(lab, lab->tree, key_of(order[position])));
     }

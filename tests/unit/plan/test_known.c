@@ -6,8 +6,6 @@
 
 #define OBJECTS 600u
 #define BATCH 16u
-#define CONTEXT 3u
-#define LOADER 4711ull
 #define USED 7u /* two lots are too few to start a sweep */
 
 static uint32_t order[OBJECTS];
@@ -41,18 +39,13 @@ static void make_order(uint32_t seed, uint32_t n)
 
 static void announce(struct lab *lab, uint32_t number)
 {
-    struct hr_announcement part = {.context = CONTEXT,
-                                   .stream = LOADER << 32 | (7 + number % 2),
-                                   .batch = number,
-                                   .parts = 1,
-                                   .indices = order + (size_t)number * BATCH,
-                                   .count = BATCH};
-    hr_plan_announce(lab->plan, &part);
+    lab_announce(lab, order, BATCH, number);
 }
 
 static void opened(struct lab *lab, uint32_t position)
 {
-    hr_lookahead_opened(lab->plan, CONTEXT, lab->tree, hr_tree_get(lab->plan, lab->tree)->index.names->gen,
+    hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
+                        hr_tree_get(lab->plan, lab->tree)->index.names->gen,
                         lab_entry_in(lab, lab->tree, key_of(order[position])));
 }
 
