@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "fetch/base/cleanup.h"
+#include "fetch/base/thread.h"
 
 /* Of what waits a thread leaves others their share, but not of so few. */
 #define TOGETHER_LEAST 8u
@@ -144,17 +144,12 @@ static void on_event(void *owner, int fd, uint32_t events)
 
 static int start_threads(struct hr_writers *writers, unsigned threads)
 {
-    sigset_t all;
-    sigset_t before;
     int r = 0;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     while (!r && writers->thread_count < threads) {
-        r = pthread_create(&writers->threads[writers->thread_count], NULL, writer_main, writers);
+        r = hr_thread_start(&writers->threads[writers->thread_count], NULL, writer_main, writers);
         writers->thread_count += !r;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -r;
+    return r;
 }
 
 int hr_writers_new(unsigned threads, struct hr_loop *loop, void (*batch_end)(void *owner), void *owner,

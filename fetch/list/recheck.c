@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "fetch/base/thread.h"
 #include "fetch/list/publish.h"
 
 #define NICE_LEAST 19
@@ -52,18 +52,6 @@ static void on_end(void *owner, int fd, uint32_t events)
     }
 }
 
-static int start_thread(struct hr_recheck *recheck)
-{
-    sigset_t all;
-    sigset_t old;
-
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(&recheck->thread, NULL, thread_main, recheck);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return -error;
-}
-
 int hr_recheck_start(const struct hr_recheck_options *options, struct hr_recheck **ret)
 {
     struct hr_recheck *recheck = calloc(1, sizeof(*recheck));
@@ -80,7 +68,7 @@ int hr_recheck_start(const struct hr_recheck_options *options, struct hr_recheck
     if (rc < 0) {
         goto close_it;
     }
-    rc = start_thread(recheck);
+    rc = hr_thread_start(&recheck->thread, NULL, thread_main, recheck);
     if (rc < 0) {
         goto unwatch;
     }

@@ -2,12 +2,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include "fetch/base/thread.h"
 
 struct hr_sealer {
     struct hr_sealer_options options;
@@ -45,18 +46,6 @@ static void on_end(void *owner, int fd, uint32_t events)
     }
 }
 
-static int start_thread(struct hr_sealer *sealer)
-{
-    sigset_t all;
-    sigset_t old;
-
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(&sealer->thread, NULL, thread_main, sealer);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return -error;
-}
-
 int hr_sealer_start(const struct hr_sealer_options *options, struct hr_sealer **ret)
 {
     struct hr_sealer *sealer = calloc(1, sizeof(*sealer));
@@ -73,7 +62,7 @@ int hr_sealer_start(const struct hr_sealer_options *options, struct hr_sealer **
     if (rc < 0) {
         goto close_it;
     }
-    rc = start_thread(sealer);
+    rc = hr_thread_start(&sealer->thread, NULL, thread_main, sealer);
     if (rc < 0) {
         goto unwatch;
     }

@@ -10,6 +10,11 @@
 
 struct hr_sealer;
 
+/* Once, on the loop's thread, unless freed before: what hr_builder_publish says. An index is the owner's. The
+ * builder has no keys any more and tells what was hidden, until hr_sealer_free, which is allowed inside. */
+typedef void (*hr_sealed_fn)(void *owner, int error, struct hr_index *index,
+                             const struct hr_index_builder *builder);
+
 struct hr_sealer_options {
     struct hr_loop *loop;
     struct hr_index_builder *builder; /* the sealer's from a successful start on */
@@ -17,10 +22,7 @@ struct hr_sealer_options {
     uint64_t tree_id;
     uint32_t gen; /* nobody else's */
     int64_t listed_ns;
-    /* Once, on the loop's thread, unless freed before: what hr_builder_publish says. An index is the owner's.
-     * The builder has no keys any more and tells what was hidden, until hr_sealer_free, which is allowed
-     * inside. */
-    void (*done)(void *owner, int error, struct hr_index *index, const struct hr_index_builder *builder);
+    hr_sealed_fn done;
     void *owner;
 };
 

@@ -2,7 +2,6 @@
 #include "fetch/net/http_impl.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <utlist.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/base/thread.h"
 
 #define ERROR_ORIGIN_BYTES 100 /* of host:port in an error's line, so that the error itself has room */
 #define ADDRESSES_TRIED_MAX 3  /* a request; each may cost a connect timeout */
@@ -407,12 +407,7 @@ int hr_http_thread_start(struct hr_http_thread *thread, struct hr_http *http, un
     if (!thread->multi) {
         return -ENOMEM;
     }
-    /* No signal belongs here; a blocked SIGPIPE is what a write to a dead connection needs. */
-    sigset_t all, old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = -pthread_create(&thread->thread, NULL, thread_main, thread);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    r = hr_thread_start(&thread->thread, NULL, thread_main, thread);
     thread->started = r == 0;
     return r;
 }

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/base/thread.h"
 
 #define HOSTS_MAX 256           /* virtual-hosted buckets each have a name; redirects may bring more */
 #define ADDRESSES_MAX 32        /* a host; S3 gives up to 8 a lookup, rotating */
@@ -242,12 +242,8 @@ int hr_resolver_new(hr_resolve_fn answered, void *owner, struct hr_resolver **re
     pthread_attr_t detached;
     (void)pthread_attr_init(&detached);
     (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    sigset_t all, old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_t thread;
-    int r = -pthread_create(&thread, &detached, resolver_main, resolver);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int r = hr_thread_start(&thread, &detached, resolver_main, resolver);
     (void)pthread_attr_destroy(&detached);
     if (r < 0) {
         resolver->references = 1;

@@ -129,17 +129,8 @@ static void finish(struct hr_adopting *adopting)
     }
     tree->read_outside = figures.outside;
     tree->read_gone = figures.gone;
-    struct hr_sealer_options options = {
-        .loop = tree->plan->options.loop,
-        .builder = adopting->builder,
-        .index_dir = tree->plan->index_dir,
-        .tree_id = tree->id,
-        .gen = tree->next_gen++,
-        .listed_ns = adopting->listed_ns,
-        .done = sealed,
-        .owner = adopting,
-    };
-    int error = hr_sealer_start(&options, &adopting->sealer);
+    int error =
+        hr_listing_seal(tree, adopting->builder, adopting->listed_ns, sealed, adopting, &adopting->sealer);
     if (error < 0) {
         fail(adopting, error, strerror(-error));
         return;

@@ -288,6 +288,9 @@ void hr_tree_drain_all(struct hr_plan *plan); /* what clients noted, of all tree
 /* listing.c */
 int64_t hr_tree_until_ms(const struct hr_plan_tree *tree, int64_t told_ms); /* by `revalidate` */
 void hr_listing_report_hidden(struct hr_plan_tree *tree, const struct hr_index_builder *builder);
+/* Names of the tree become its next generation's index, beside the loop: as hr_sealer_start. */
+int hr_listing_seal(struct hr_plan_tree *tree, struct hr_index_builder *builder, int64_t listed_ns,
+                    hr_sealed_fn done, void *owner, struct hr_sealer **ret);
 void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker); /* asker NULL: nobody waits */
 /* Gives up what is being listed or sealed. */
 void hr_listing_stop(struct hr_plan_tree *tree);

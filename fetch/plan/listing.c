@@ -277,6 +277,22 @@ static void sealed(void *owner, int error, struct hr_index *index, const struct 
     hr_listing_ended(tree);
 }
 
+int hr_listing_seal(struct hr_plan_tree *tree, struct hr_index_builder *builder, int64_t listed_ns,
+                    hr_sealed_fn done, void *owner, struct hr_sealer **ret)
+{
+    struct hr_sealer_options options = {
+        .loop = tree->plan->options.loop,
+        .builder = builder,
+        .index_dir = tree->plan->index_dir,
+        .tree_id = tree->id,
+        .gen = tree->next_gen++,
+        .listed_ns = listed_ns,
+        .done = done,
+        .owner = owner,
+    };
+    return hr_sealer_start(&options, ret);
+}
+
 /* The lister stays until its names are published: to everybody else the tree is being listed until then. */
 static void listing_done(void *owner, struct hr_lister *lister, int error, const char *message)
 {
@@ -288,19 +304,10 @@ static void listing_done(void *owner, struct hr_lister *lister, int error, const
         listing_failed(tree, error, text);
         return;
     }
-    struct hr_sealer_options options = {
-        .loop = tree->plan->options.loop,
-        .builder = hr_lister_take(lister),
-        .index_dir = tree->plan->index_dir,
-        .tree_id = tree->id,
-        .gen = tree->next_gen++,
-        .listed_ns = hr_lister_began_ns(lister),
-        .done = sealed,
-        .owner = tree,
-    };
-    error = hr_sealer_start(&options, &tree->sealer);
+    struct hr_index_builder *builder = hr_lister_take(lister);
+    error = hr_listing_seal(tree, builder, hr_lister_began_ns(lister), sealed, tree, &tree->sealer);
     if (error < 0) {
-        hr_builder_free(options.builder);
+        hr_builder_free(builder);
         not_written(tree, error);
     }
 }

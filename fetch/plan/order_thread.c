@@ -3,12 +3,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "fetch/base/thread.h"
 
 #define THREADS_MAX 16     /* of idle priority: five seconds for all with the widest vectors */
 #define IDLE_CORES_MIN 8   /* order_search=auto leaves smaller machines alone */
@@ -195,17 +196,13 @@ static void *all_main(void *owner)
 
 static int start(struct hr_order_searcher *searcher, void *(*thread_main)(void *owner))
 {
-    sigset_t all, old;
     pthread_attr_t small;
-    sigfillset(&all);
     (void)pthread_attr_init(&small);
     (void)pthread_attr_setstacksize(&small, STACK_BYTES);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int error = pthread_create(&searcher->threads[searcher->thread_count], &small, thread_main, searcher);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int error = hr_thread_start(&searcher->threads[searcher->thread_count], &small, thread_main, searcher);
     (void)pthread_attr_destroy(&small);
     searcher->thread_count += error == 0;
-    return -error;
+    return error;
 }
 
 /* What the machine has room for. */
