@@ -31,12 +31,7 @@ static inline void fails(long result, int error)
 /* Returns in the second run, in `home`. */
 static inline void calls_begin(char **argv)
 {
-    home = fake_reexec(argv, FAKE_MAP_TEXT);
-    snprintf(cache, sizeof(cache), "%s/cache", home);
-    fake_start(&fake, cache);
-    char body[400];
-    snprintf(body, sizeof(body), "say 'ok %s'", cache);
-    fake_command(home, body);
+    home = fake_begin(&fake, argv, cache);
     FAKE_MUST(chdir(home) == 0);
 }
 

@@ -489,6 +489,19 @@ __attribute__((unused)) static void fake_command(const char *home, const char *b
     close(fd);
 }
 
+/* Starts the test again with one map and a daemon in cache_dir HOME/cache (220 bytes), which attaching finds.
+ * Returns in the second run: HOME. */
+__attribute__((unused)) static const char *fake_begin(struct fake *fake, char **argv, char cache[220])
+{
+    char body[400];
+    const char *home = fake_reexec(argv, FAKE_MAP_TEXT);
+    snprintf(cache, 220, "%s/cache", home);
+    fake_start(fake, cache);
+    snprintf(body, sizeof(body), "say 'ok %s'", cache);
+    fake_command(home, body);
+    return home;
+}
+
 /* How often that script ran. */
 __attribute__((unused)) static unsigned fake_attaches(const char *home)
 {

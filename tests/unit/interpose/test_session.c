@@ -465,12 +465,7 @@ static int finish(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
-    home = fake_reexec(argv, FAKE_MAP_TEXT);
-    snprintf(cache, sizeof(cache), "%s/cache", home);
-    fake_start(&fake, cache);
-    char body[400];
-    snprintf(body, sizeof(body), "say 'ok %s'", cache);
-    fake_command(home, body);
+    home = fake_begin(&fake, argv, cache);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_the_index),
         cmocka_unit_test(a_listing_that_fails_tells_why),
