@@ -32,8 +32,9 @@ def shuffled(generator, seed, n):
 @functools.lru_cache(maxsize=None)
 def program():
     made = os.path.join(proc.temp_folder("hr-orders-"), "orders")
-    plan = os.path.join(paths.ROOT, "fetch", "plan")
-    sources = [os.path.join(plan, "order_%s.c" % name) for name in ("torch", "lanes", "others", "search")]
+    fetch = os.path.join(paths.ROOT, "fetch")
+    sources = [os.path.join(fetch, "plan", "order_%s.c" % name) for name in ("torch", "lanes", "others", "search")]
+    sources.append(os.path.join(fetch, "base", "vectors.c"))
     done = proc.run(["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-I" + paths.ROOT, "-o", made,
                      os.path.join(paths.ROOT, "tests", "bench", "orders.c"), *sources], 60)
     proc.expect(done.returncode == 0, "gcc failed", proc.tail(done.stderr))
