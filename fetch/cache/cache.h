@@ -103,6 +103,9 @@ const struct hr_cached *hr_cache_segment(struct hr_cache *cache, uint64_t face_i
 /* How many segments the cell of `offset` has and their bytes together (a measure of random reading). */
 void hr_cache_cell(struct hr_cache *cache, uint64_t face_id, uint64_t offset, unsigned *ret_segments,
                    uint64_t *ret_bytes);
+/* How many of a cell's segments make one row with the range [first, end) in it, none apart from the next (a
+ * measure of reading in either direction). */
+unsigned hr_cache_row(struct hr_cache *cache, uint64_t face_id, uint64_t first, uint64_t end);
 /* Calls fn for every object of a source, whole ones and faces (to fill a new states array: look at kind). fn
  * must not change the cache. */
 void hr_cache_each(struct hr_cache *cache, const struct hr_source_id *source,

@@ -166,3 +166,8 @@ void hr_cache_cell(struct hr_cache *cache, uint64_t face_id, uint64_t offset, un
 {
     hr_segments_measure(&cache->segments, face_id, offset, ret_segments, ret_bytes);
 }
+
+unsigned hr_cache_row(struct hr_cache *cache, uint64_t face_id, uint64_t first, uint64_t end)
+{
+    return hr_segments_row(&cache->segments, face_id, first, end);
+}

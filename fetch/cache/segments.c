@@ -201,6 +201,22 @@ void hr_segments_measure(const struct hr_segments *segments, uint64_t face_id, u
     *ret_bytes = cell ? cell->bytes : 0;
 }
 
+unsigned hr_segments_row(const struct hr_segments *segments, uint64_t face_id, uint64_t first, uint64_t end)
+{
+    const struct hr_cell *cell = find(segments, face_id, first);
+    unsigned below = cell ? count_below(cell, first) : 0;
+    unsigned count = 0;
+    for (unsigned at = below; at && end_of(cell->list[at - 1]) >= first; at--) {
+        first = cell->list[at - 1]->cached.offset;
+        count++;
+    }
+    for (unsigned at = below; cell && at < cell->count && cell->list[at]->cached.offset <= end; at++) {
+        end = end_of(cell->list[at]) > end ? end_of(cell->list[at]) : end;
+        count++;
+    }
+    return count;
+}
+
 void hr_segments_release(struct hr_segments *segments)
 {
     struct hr_cell *cell = NULL;

@@ -31,6 +31,8 @@ struct hr_object *hr_segments_inside(const struct hr_segments *segments, uint64_
 /* The cell of offset: how many segments, and the sum of their bytes. */
 void hr_segments_measure(const struct hr_segments *segments, uint64_t face_id, uint64_t offset,
                          unsigned *ret_count, uint64_t *ret_bytes);
+/* How many make one row with [first, end), a range in one cell, each touching it or the next one. */
+unsigned hr_segments_row(const struct hr_segments *segments, uint64_t face_id, uint64_t first, uint64_t end);
 void hr_segments_release(struct hr_segments *segments); /* the index; objects stay */
 
 #endif

@@ -118,18 +118,15 @@ static void add_pieces(const struct asked *asked, uint64_t offset, struct pieces
 }
 
 /* Most of the cell was read, or it is read in one direction, as backwards: the rest costs less than asking
- * for it piece by piece. Pieces here and there stay exact. */
+ * for it piece by piece. Pieces here and there stay exact, also where two of them meet. */
 static bool is_dense(const struct asked *asked, struct range next)
 {
     struct pieces cell = {0};
-    struct range whole = cell_of(asked->face, asked->ask.offset);
     add_pieces(asked, asked->ask.offset, &cell);
-    uint64_t end = next.first + next.bytes;
-    bool adjoins =
-        (next.first > whole.first &&
-         hr_cache_segment(asked->plan->cache, asked->face->file_id, next.first - 1)) ||
-        (end < whole.first + whole.bytes && hr_cache_segment(asked->plan->cache, asked->face->file_id, end));
-    return cell.bytes * HR_DENSE_SHARE >= whole.bytes || (adjoins && cell.count >= HR_DENSE_PIECES);
+    unsigned row =
+        hr_cache_row(asked->plan->cache, asked->face->file_id, next.first, next.first + next.bytes);
+    return cell.bytes * HR_DENSE_SHARE >= cell_of(asked->face, asked->ask.offset).bytes ||
+           row >= HR_DENSE_PIECES;
 }
 
 /* Samples out of a shard, here and there: whole cells, and soon all of it. */

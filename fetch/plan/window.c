@@ -14,24 +14,31 @@
 #define HR_START_BYTES                                                                                       \
     (64u << 10)                  /* a read this near to the start begins at the start: a header was skipped */
 #define HR_SKIP_BYTES (1u << 20) /* gap that reading on may have: what a request costs, in bytes */
-#define HR_RUN_BYTES (1u << 20)  /* a run of this length goes on */
+#define HR_RUN_BYTES (1u << 20)  /* so much that was read in order goes on... */
+#define HR_RUN_STEPS 2           /* ...when it went on so often: of many jumps two are neighbours by chance */
 #define HR_RUN_GROWS 3           /* before: a piece is so many times what was read */
-#define HR_WINDOW_CELLS_MAX 36   /* 288 MiB: 1.4 GB/s for the 200 ms that a cell takes from afar */
-#define HR_WINDOW_GROWS 4        /* times with each cell: full at the fourth */
-#define HR_WINDOW_TOLD_STEPS 2   /* who says that he reads on begins there: 16 cells */
+#define HR_WINDOW_LONG_STEP 1    /* who begins with a read of HR_RUN_BYTES begins there */
+#define HR_WINDOW_TOLD_STEP 2    /* who says that he reads on */
+#define HR_WINDOW_FULL_STEP 3    /* who reads the second that was brought for him: after two round trips */
 #define HR_WINDOW_SHARE 4        /* windows fill at most this part of the cache */
+
+/* Cells ahead with each step. 36 are 288 MiB: 1.4 GB/s for the 200 ms that a cell takes from afar. */
+static const unsigned window_cells[] = {1, 4, 16, 36};
 
 struct reader {
     uint64_t face_id;
     uint32_t pid, tid; /* tid 0: no thread, it holds what the process said */
     enum hr_hint said;
     int64_t asked_ms;
-    uint64_t run;    /* where it has read on from */
-    uint64_t offset; /* of its last ask... */
-    uint64_t wanted; /* ...and as far as that went */
-    uint64_t end;    /* of the file that answered it */
-    unsigned steps;  /* of reading on in whole cells */
-    bool cells;
+    uint64_t began;   /* of its last read; a long one asks several times */
+    uint64_t ordered; /* what it had read in order up to there, without holes */
+    uint64_t offset;  /* of its last ask... */
+    uint64_t wanted;  /* ...and as far as that went */
+    uint64_t end;     /* of the file that answered it */
+    unsigned went_on; /* so often, before it was believed */
+    unsigned step;    /* of its window, since */
+    bool cells;       /* it is believed */
+    bool ended;       /* it has the object's end, or is about to have it: nothing is left to be brought */
 };
 
 struct hr_readers {
@@ -74,9 +81,7 @@ static struct reader *find_or_make(struct hr_plan *plan, const struct hr_reader 
     }
     struct reader *reader = plan->readers ? find(plan, who, face_id, &oldest) : NULL;
     if (!reader && oldest) {
-        /* run above every offset: the first ask is a jump. */
-        *oldest = (struct reader){
-            .face_id = face_id, .pid = who->pid, .tid = who->tid, .run = UINT64_MAX, .offset = UINT64_MAX};
+        *oldest = (struct reader){.face_id = face_id, .pid = who->pid, .tid = who->tid, .offset = UINT64_MAX};
         reader = oldest;
     }
     return reader;
@@ -88,7 +93,7 @@ static unsigned reading_on(const struct hr_plan *plan)
     unsigned count = 0;
     const struct reader *all = plan->readers ? plan->readers->sets[0] : NULL;
     for (unsigned i = 0; all && i < HR_READERS; i++) {
-        count += all[i].cells && all[i].asked_ms >= since_ms;
+        count += all[i].cells && !all[i].ended && all[i].asked_ms >= since_ms;
     }
     return count ? count : 1;
 }
@@ -107,15 +112,6 @@ unsigned hr_window_bound(const struct hr_plan *plan)
     return (unsigned)least(cells, plan->options.connections);
 }
 
-static unsigned cells_after(unsigned steps)
-{
-    unsigned cells = 1;
-    for (; steps > 0 && cells < HR_WINDOW_CELLS_MAX; steps--) {
-        cells *= HR_WINDOW_GROWS;
-    }
-    return cells < HR_WINDOW_CELLS_MAX ? cells : HR_WINDOW_CELLS_MAX;
-}
-
 /* Where the run stands with this ask. */
 static void follow(struct reader *reader, const struct hr_segment_ask *ask)
 {
@@ -128,13 +124,17 @@ static void follow(struct reader *reader, const struct hr_segment_ask *ask)
         return; /* a long read goes on, or its file was gone: nothing new about the reader */
     }
     if (!reads_on) {
-        reader->run = ask->offset;
-        reader->steps = 0;
+        reader->ordered = 0;
+        reader->went_on = 0;
         reader->cells = ask->offset < HR_START_BYTES;
-    } else if (reader->cells || ask->offset - reader->run >= HR_RUN_BYTES) {
-        reader->steps += reader->cells;
-        reader->cells = true;
+        reader->step = reader->cells && ask->bytes >= HR_RUN_BYTES ? HR_WINDOW_LONG_STEP : 0;
+    } else if (reader->cells) {
+        reader->step = reader->step == 0 ? HR_WINDOW_LONG_STEP : HR_WINDOW_FULL_STEP;
+    } else {
+        reader->ordered += least(ask->offset, far) - reader->began;
+        reader->cells = ++reader->went_on >= HR_RUN_STEPS && reader->ordered >= HR_RUN_BYTES;
     }
+    reader->began = ask->offset;
 }
 
 void hr_window_advise(struct hr_plan *plan, const struct hr_reader *who, uint64_t face_id)
@@ -165,10 +165,10 @@ static void heed(struct reader *reader, enum hr_hint said)
 {
     if (said == HR_HINT_SEQUENTIAL) {
         reader->cells = true;
-        reader->steps = reader->steps > HR_WINDOW_TOLD_STEPS ? reader->steps : HR_WINDOW_TOLD_STEPS;
+        reader->step = reader->step > HR_WINDOW_TOLD_STEP ? reader->step : HR_WINDOW_TOLD_STEP;
     } else if (said == HR_HINT_RANDOM) {
         reader->cells = false;
-        reader->steps = 0;
+        reader->step = 0;
     }
 }
 
@@ -190,10 +190,9 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const str
     ret->cells = reader->cells;
     ret->exact = said == HR_HINT_RANDOM;
     if (reader->cells) {
-        ret->ahead_cells = (unsigned)least(cells_after(reader->steps), hr_window_bound(plan));
-    } else if (!ret->exact && ask->offset > reader->run &&
-               (ask->offset - reader->run) * HR_RUN_GROWS > ask->bytes) {
-        ret->piece_bytes = (ask->offset - reader->run) * HR_RUN_GROWS;
+        ret->ahead_cells = (unsigned)least(window_cells[reader->step], hr_window_bound(plan));
+    } else if (!ret->exact && reader->ordered * HR_RUN_GROWS > ask->bytes) {
+        ret->piece_bytes = reader->ordered * HR_RUN_GROWS;
     }
 }
 
@@ -202,7 +201,9 @@ void hr_window_served(struct hr_plan *plan, const struct hr_reader *who, uint64_
     struct reader *oldest;
     struct reader *reader = plan->readers ? find(plan, who, face_id, &oldest) : NULL;
     if (reader) {
+        const struct hr_cached *face = hr_cache_by_id(plan->cache, face_id);
         reader->end = end;
+        reader->ended = face && end >= face->size;
     }
 }
 

@@ -60,6 +60,13 @@ static void found_by_offset(void **state)
     assert_int_equal(count, 2); /* b lies inside c */
     assert_int_equal(bytes, 8192 + 16384);
     assert_null(hr_cache_by_id(lab->cache, b));
+    assert_int_equal(hr_cache_row(lab->cache, face, CELL + 20480, CELL + 24576),
+                     2); /* touches c, which meets a */
+    assert_int_equal(hr_cache_row(lab->cache, face, CELL + 24576, CELL + 28672), 0); /* touches none */
+    assert_int_equal(hr_cache_row(lab->cache, face, CELL, CELL + 4096), 2);
+    assert_int_equal(hr_cache_row(lab->cache, face, 2 * CELL, 2 * CELL + 4096),
+                     1); /* d; c is another cell's */
+    assert_int_equal(hr_cache_row(lab->cache, face, 4 * CELL, 4 * CELL + 4096), 0);
     assert_int_equal(id_at(lab, face, CELL - 1), 0);
     assert_true(id_at(lab, face, CELL) == a && id_at(lab, face, CELL + 4095) == a);
     assert_true(id_at(lab, face, CELL + 4096) == c && id_at(lab, face, CELL + 8191) == c); /* the longer */

@@ -163,20 +163,43 @@ static void test_dense_cell_is_taken_whole(void **state)
     struct s3_object *object;
     uint64_t face = open_one(lab, &(struct lab_options){0}, 1 * GIB, &object);
     uint64_t cell = 50 * HR_CELL_BYTES;
-    for (unsigned i = 0; i < 4; i++) { /* backwards, so that nothing is read on */
+    for (unsigned i = 0; i < 5; i++) { /* here and there: exact; backwards, so that nothing is read on */
         lab_read(lab, face, object, cell + (7 - i) * MIB, 4 * KIB);
         check_range(lab, i, cell + (7 - i) * MIB, 64 * KIB);
     }
-    lab_read(lab, face, object, cell + 2 * MIB, 4 * KIB); /* here and there: exact */
-    check_range(lab, 4, cell + 2 * MIB, 64 * KIB);
-    lab_read(lab, face, object, cell + 5 * MIB - 64 * KIB, 4 * KIB); /* beside one that is there */
-    check_range(lab, 5, cell, HR_CELL_BYTES);
+    for (unsigned i = 0; i < 3; i++) { /* beside one that is there, which random reads are now and then */
+        lab_read(lab, face, object, cell + 5 * MIB - (i + 1) * 64 * KIB, 4 * KIB);
+        check_range(lab, 5 + i, cell + 5 * MIB - (i + 1) * 64 * KIB, 64 * KIB);
+    }
+    lab_read(lab, face, object, cell + 5 * MIB - 4 * 64 * KIB, 4 * KIB); /* the fifth of a row */
+    check_range(lab, 8, cell, HR_CELL_BYTES);
     lab_settle(lab);
     assert_int_equal(cache_stats(lab).segments, 1); /* the pieces in it have gone */
     for (unsigned i = 0; i < 8; i++) {
         lab_read(lab, face, object, cell + (7 - i) * MIB, 4 * KIB);
     }
-    assert_int_equal(object->gets, 6);
+    assert_int_equal(object->gets, 9);
+}
+
+/* By chance they meet, touch and overlap: what is read is asked for, and no more. */
+static void test_random_reads_that_meet_stay_exact(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){.cache_bytes = 2 * GIB}, 512 * MIB, &object);
+    uint64_t random = 11, wanted = 0;
+    for (unsigned i = 0; i < 320; i++) { /* 5 a cell */
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        uint64_t at = (random >> 33) % (510 * MIB / 4096) * 4096 + 64 * KIB; /* neither start nor end */
+        wanted += 256 * KIB;
+        for (uint64_t end = at + 256 * KIB; at < end;) { /* as a client goes on */
+            struct hr_answer answer;
+            assert_int_equal(lab_get_bytes(lab, face, at, end - at, false, &answer), 0);
+            at = answer.offset + answer.size;
+        }
+    }
+    lab_settle(lab);
+    assert_true(asked_bytes(lab) * 100 <= wanted * 102);
 }
 
 /* One exact range each, however many meet in a cell: up to half of it. */
@@ -565,6 +588,7 @@ int main(void)
         LAB_TEST(test_small_random_reads_take_64_kib),
         LAB_TEST(test_dense_cell_is_taken_whole),
         LAB_TEST(test_random_reads_stay_exact),
+        LAB_TEST(test_random_reads_that_meet_stay_exact),
         LAB_TEST(test_samples_bring_their_shard),
         LAB_TEST(test_backward_reading_does_not_thrash),
         LAB_TEST(test_short_runs_cost_little),

@@ -1,11 +1,13 @@
 /* Windows: how far ahead a reader is served, and what bounds it. */
 #include "tests/unit/plan/lab.h"
 
+static uint64_t face = 5; /* of no object, but where one is needed */
+
 static struct hr_pattern note(struct lab *lab, uint32_t tid, uint64_t offset, uint64_t bytes)
 {
     struct hr_pattern pattern;
     struct hr_reader reader = {.context = UINT32_MAX, .tree = lab->tree, .pid = 1, .tid = tid};
-    struct hr_segment_ask ask = {.face_id = 5, .offset = offset, .bytes = bytes};
+    struct hr_segment_ask ask = {.face_id = face, .offset = offset, .bytes = bytes};
     hr_window_note(lab->plan, &reader, &ask, &pattern);
     return pattern;
 }
@@ -13,7 +15,7 @@ static struct hr_pattern note(struct lab *lab, uint32_t tid, uint64_t offset, ui
 static void served(struct lab *lab, uint32_t tid, uint64_t end)
 {
     struct hr_reader reader = {.context = UINT32_MAX, .tree = lab->tree, .pid = 1, .tid = tid};
-    hr_window_served(lab->plan, &reader, 5, end);
+    hr_window_served(lab->plan, &reader, face, end);
 }
 
 /* The window of a thread that has read `cells` cells on from the start. */
@@ -31,7 +33,7 @@ static unsigned window_after(struct lab *lab, uint32_t tid, unsigned cells)
 static void test_window_grows(void **state)
 {
     struct lab *lab = *state;
-    static const unsigned sizes[] = {1, 4, 16, 36, 36, 36, 36};
+    static const unsigned sizes[] = {1, 4, 36, 36, 36, 36, 36};
     lab_open(lab, &(struct lab_options){.cache_bytes = 100000 * MIB, .memory_bytes = 1000 * MIB});
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         assert_int_equal(note(lab, 1, (uint64_t)i * HR_CELL_BYTES, 4096).ahead_cells, sizes[i]);
@@ -44,6 +46,46 @@ static void test_window_grows(void **state)
     assert_int_equal(jump.ahead_cells, 0);
     assert_int_equal(jump.piece_bytes, 4096);
     assert_int_equal(note(lab, 1, 100, 4096).ahead_cells, 1);
+}
+
+/* Whoever begins with a read of 1 MiB begins a step later; a read in the middle does not. */
+static void test_a_long_first_read_opens_the_window(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab, &(struct lab_options){.cache_bytes = 100000 * MIB, .memory_bytes = 1000 * MIB});
+    assert_int_equal(note(lab, 1, 0, 1 * MIB - 1).ahead_cells, 1);
+    assert_int_equal(note(lab, 2, 0, 1 * MIB).ahead_cells, 4);
+    served(lab, 2, HR_CELL_BYTES);
+    assert_int_equal(note(lab, 2, HR_CELL_BYTES, 1 * MIB).ahead_cells, 36);
+    assert_false(note(lab, 3, 900ull * MIB, 64 * MIB).cells);
+}
+
+/* Jumps that happen to lie one behind the other are jumps; so is one hole after the other. */
+static void test_neighbours_by_chance_are_no_run(void **state)
+{
+    struct lab *lab = *state;
+    lab_open(lab, &(struct lab_options){.cache_bytes = 100000 * MIB, .memory_bytes = 1000 * MIB});
+    uint64_t start = 500 * MIB;
+    (void)note(lab, 1, start, 256 * KIB);
+    served(lab, 1, start + 256 * KIB);
+    assert_false(note(lab, 1, start + 1200 * KIB, 256 * KIB).cells); /* over a MiB on, most of it a hole */
+    served(lab, 1, start + 1456 * KIB);
+    assert_false(note(lab, 1, start + 2400 * KIB, 256 * KIB).cells);
+    /* Two of a MiB each: twice it must have gone on. */
+    (void)note(lab, 2, start, 1 * MIB);
+    served(lab, 2, start + 1 * MIB);
+    assert_false(note(lab, 2, start + 1 * MIB, 1 * MIB).cells);
+    served(lab, 2, start + 4 * MIB);
+    struct hr_pattern on = note(lab, 2, start + 4 * MIB, 1 * MIB);
+    assert_true(on.cells);
+    assert_int_equal(on.ahead_cells, 1);
+    /* With small holes, as of headers that are passed over, it goes on like any other. */
+    bool believed = false;
+    for (uint64_t i = 0; i < 8; i++) {
+        believed = note(lab, 3, start + i * 320 * KIB, 256 * KIB).cells;
+        served(lab, 3, start + i * 320 * KIB + 256 * KIB);
+    }
+    assert_true(believed);
 }
 
 static void test_cache_bounds_the_window(void **state)
@@ -59,6 +101,22 @@ static void test_cache_bounds_the_window(void **state)
         (void)window_after(lab, tid, 1);
     }
     assert_int_equal(window_after(lab, 2, 8), 0);
+}
+
+/* Who has the end of an object leaves its share to others. */
+static void test_the_end_gives_the_share_back(void **state)
+{
+    struct lab *lab = *state;
+    s3_add(lab->s3, "large", 80 * MIB);
+    lab_open(lab, &(struct lab_options){.cache_bytes = 200 * MIB, .memory_bytes = 1000 * MIB});
+    lab_list(lab);
+    face = lab_face(lab, "large");
+    assert_int_equal(window_after(lab, 1, 8), 6); /* 72 of 80 MiB are there */
+    assert_int_equal(window_after(lab, 2, 8), 3);
+    served(lab, 1, 80 * MIB);
+    assert_int_equal(window_after(lab, 2, 8), 6);
+    assert_int_equal(window_after(lab, 1, 8), 3); /* from the start again */
+    face = 5;
 }
 
 static void test_memory_and_connections_bound_the_window(void **state)
@@ -111,7 +169,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_set_up, lab_tear_down)
         LAB_TEST(test_window_grows),
+        LAB_TEST(test_a_long_first_read_opens_the_window),
+        LAB_TEST(test_neighbours_by_chance_are_no_run),
         LAB_TEST(test_cache_bounds_the_window),
+        LAB_TEST(test_the_end_gives_the_share_back),
         LAB_TEST(test_memory_and_connections_bound_the_window),
         LAB_TEST(test_runs_from_a_jump_grow),
         LAB_TEST(test_readers_beyond_the_table),
