@@ -8,8 +8,8 @@
 #include "interpose/sys.h"
 #include "interpose/inner.h"
 
-#define EVICTED_TRIES 100            /* answers whose file is gone when it is opened, before EIO */
-#define MAPPED_READ_BYTES (64 << 10) /* longer ones are read into the caller's buffer: no page faults */
+#define EVICTED_TRIES 100             /* answers whose file is gone when it is opened, before EIO */
+#define MAPPED_READ_BYTES (128 << 10) /* longer ones are read into the caller's buffer: no page faults */
 
 /* The file, if it is still there. */
 static int open_file(const struct hr_session *session, uint64_t file_id)

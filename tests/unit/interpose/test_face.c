@@ -98,6 +98,10 @@ static void small_reads_of_one_segment_need_no_file(void **state)
     }
     assert_int_equal(asked(HR_OP_SEGMENT), 0);
     assert_int_equal(lseek(fd, 0, SEEK_CUR), SEGMENT);
+    memset(buffer, 0, FAKE_SEGMENT_BYTES);
+    assert_int_equal(pread(fd, buffer, FAKE_SEGMENT_BYTES, 0), SEGMENT); /* 64 KiB are small */
+    assert_true(fake_is_object(buffer, FAKE_SEGMENT_BYTES, 0));
+    assert_int_equal(asked(HR_OP_SEGMENT), 0);
     close(fd);
 }
 
@@ -105,9 +109,9 @@ static void an_evicted_segment_is_asked_for_again(void **state)
 {
     (void)state;
     int fd = open_large();
-    size_t len = FAKE_SEGMENT_BYTES; /* too long for a mapping */
+    size_t len = 2 * FAKE_SEGMENT_BYTES; /* too long for a mapping; its second half alone is not */
     assert_int_equal(pread(fd, buffer, len, 0), len);
-    assert_int_equal(asked(HR_OP_SEGMENT), 1);
+    assert_int_equal(asked(HR_OP_SEGMENT), 2);
     assert_int_equal(pread(fd, buffer, len, 0), len);
     assert_int_equal(asked(HR_OP_SEGMENT), 0);
     fake_drop_segments(&fake);
