@@ -129,7 +129,7 @@ int hr_links_walk(const struct hr_maps *maps, char *at, size_t at_len, const cha
             at[len] = '\0';
         }
     }
-    return hr_maps_find(maps, at, len) ? (int)len : -ENOENT;
+    return hr_maps_find(maps, at, len) || is_way(maps, at, len) ? (int)len : -ENOENT;
 }
 
 /* Does the symlink's text leave the directory that it lies in? Then that directory's own symlinks count. 1,

@@ -19,7 +19,8 @@ typedef long (*hr_readlink_fn)(const char *path, char *out, size_t room);
 
 /* Walks rest (absolute, or relative to `at`) component by component from `at`, a canonical absolute path of
  * HR_LINK_PATH_MAX bytes that is grown in place. follow: a symlink at the very end is followed, too. The
- * length of `at`, which is then a path of a map; -ENOENT: it leads into none; -ELOOP, -ENAMETOOLONG. */
+ * length of `at`, which is then a path of a map or of a directory above one; -ENOENT: it leads to neither;
+ * -ELOOP, -ENAMETOOLONG. */
 int hr_links_walk(const struct hr_maps *maps, char *at, size_t at_len, const char *rest, bool follow,
                   hr_readlink_fn read_link);
 

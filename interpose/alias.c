@@ -109,6 +109,16 @@ HR_NOINLINE bool hr_alias_find(int dirfd, const char *path, bool follow, struct 
     return fill(place, len, must_be_dir);
 }
 
+HR_NOINLINE bool hr_alias_way(struct hr_place *place)
+{
+    uint32_t link_len;
+    if (!hr_alias_follows && !hr_path_linked(place->path, &link_len)) {
+        return false;
+    }
+    int len = hr_links_walk(&hr_maps, place->path, 1, place->path, true, read_link);
+    return len > 0 && hr_path_above(place->path, (size_t)len);
+}
+
 HR_NOINLINE bool hr_alias_missed_looked(int dirfd, const char *path, bool follow, struct hr_place *ret)
 {
     return *path && walk_all(dirfd, path, follow, ret) && follows[ret->map];

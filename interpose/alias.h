@@ -35,6 +35,8 @@ static inline bool hr_alias_ahead(int dirfd, const char *path, bool follow, stru
 {
     return __builtin_expect(hr_alias_follows, 0) && path && hr_alias_ahead_looked(dirfd, path, follow, ret);
 }
+/* place->path, canonical, lies at or below a symlink: where it leads, if that is on the way to a map. */
+bool hr_alias_way(struct hr_place *place);
 static inline bool hr_alias_leads(const char *path, struct hr_place *ret)
 {
     return hr_alias_ahead(AT_FDCWD, path, true, ret);

@@ -145,6 +145,20 @@ bool hr_path_is_way(int dirfd, const char *path, struct hr_place *scratch)
     return len > 0 && hr_path_above(scratch->path, (size_t)len);
 }
 
+bool hr_path_parent(int dirfd, const char *path, struct hr_place *ret)
+{
+    bool inside;
+    int len = resolve(dirfd, path, ret, &inside);
+    while (len > 1 && ret->path[len - 1] != '/') {
+        len--;
+    }
+    if (len <= 1) {
+        return false;
+    }
+    ret->path[len - 1] = '\0';
+    return true;
+}
+
 bool hr_path_is_way_to_any(int dirfd, const char *path, struct hr_place *scratch)
 {
     bool inside;

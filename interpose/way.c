@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "interpose/alias.h"
 #include "interpose/context.h"
 #include "interpose/sys.h"
 #include "interpose/view.h"
 #include "interpose/inner.h"
 
 #define NS 1000000000ll
+#define WAY_MODE 0777 /* what mkdir(1) gives, less the umask */
 
 void hr_way_fill(struct hr_place *ret, size_t len)
 {
@@ -33,7 +35,44 @@ bool hr_way_at(struct hr_place *place)
 
 HR_NOINLINE bool hr_way_missed_looked(int dirfd, const char *path, struct hr_place *ret)
 {
-    return hr_path_is_way(dirfd, path, ret) && hr_way_at(ret);
+    return hr_path_is_way(dirfd, path, ret) ? hr_way_at(ret) : *path && hr_alias_way(ret) && hr_way_at(ret);
+}
+
+/* The directory that (dirfd, path) would lie in, where it is a way. */
+static bool parent_way(int dirfd, const char *path, struct hr_place *ret)
+{
+    return hr_path_parent(dirfd, path, ret) && (hr_way_at(ret) || (hr_alias_way(ret) && hr_way_at(ret)));
+}
+
+HR_NOINLINE int hr_way_make(int dirfd, const char *path)
+{
+    struct hr_place place;
+    if (!*path || !parent_way(dirfd, path, &place)) {
+        return 0;
+    }
+    for (char *end = place.path; end;) {
+        end = strchr(end + 1, '/');
+        if (end) {
+            *end = '\0';
+        }
+        int made = (int)HR_SYS3(SYS_mkdirat, AT_FDCWD, place.path, WAY_MODE);
+        if (made < 0 && made != -EEXIST) {
+            return made;
+        }
+        if (end) {
+            *end = '/';
+        }
+    }
+    return 1;
+}
+
+bool hr_way_made_looked(int dirfd, const char *path)
+{
+    int made = hr_way_make(dirfd, path);
+    if (made < 0) {
+        errno = -made;
+    }
+    return made > 0;
 }
 
 /* The slash at its end keeps it apart from a map's, in which "=" follows the path. */

@@ -65,24 +65,39 @@ int umount2(const char *target, int flags)
 /* ---- a socket's name
  * -------------------------------------------------------------------------------------------- */
 
+/* False: it is no name in a file system. */
+static bool bind_path(const struct sockaddr_un *address, socklen_t len, char *out)
+{
+    size_t bytes = len - offsetof(struct sockaddr_un, sun_path);
+    if (bytes == 0 || bytes > sizeof(address->sun_path) || address->sun_path[0] == '\0') {
+        return false;
+    }
+    memcpy(out, address->sun_path, bytes);
+    out[bytes] = '\0';
+    return true;
+}
+
 /* True: the socket would get a name inside a map, and *ret is the answer. */
 static HR_NOINLINE bool bind_refused(const struct sockaddr_un *address, socklen_t len, int *ret)
 {
     char path[sizeof(address->sun_path) + 1];
     struct hr_place place;
     struct hr_object object;
-    size_t bytes = len - offsetof(struct sockaddr_un, sun_path);
-    if (bytes == 0 || bytes > sizeof(address->sun_path) || address->sun_path[0] == '\0') {
-        return false;
-    }
-    memcpy(path, address->sun_path, bytes);
-    path[bytes] = '\0';
-    if (!hr_path_maybe(AT_FDCWD, path) || !hr_path_find(AT_FDCWD, path, &place)) {
+    if (!bind_path(address, len, path) || !hr_path_maybe(AT_FDCWD, path) ||
+        !hr_path_find(AT_FDCWD, path, &place)) {
         return false;
     }
     int error = hr_view_find(&place, &object);
     *ret = (int)hr_edge(error == 0 ? -EADDRINUSE : error == -ENOENT ? -EROFS : error);
     return true;
+}
+
+/* After the kernel's ENOENT: was it of a way, that is there now? */
+static HR_NOINLINE bool bind_made(const struct sockaddr *address, socklen_t len)
+{
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+    return address->sa_family == AF_UNIX && bind_path((const struct sockaddr_un *)address, len, path) &&
+           hr_way_made(AT_FDCWD, path);
 }
 
 int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t len)
@@ -93,5 +108,8 @@ int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t len)
         bind_refused((const struct sockaddr_un *)address.__sockaddr__, len, &result)) {
         return result;
     }
-    return HR_REAL(bind)(fd, address, len);
+    int bound = HR_REAL(bind)(fd, address, len);
+    return HR_UNLIKELY(bound < 0 && hr_active && errno == ENOENT) && bind_made(address.__sockaddr__, len)
+               ? HR_REAL(bind)(fd, address, len)
+               : bound;
 }

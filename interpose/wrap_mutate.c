@@ -3,6 +3,7 @@
 
 #include "interpose/door.h"
 #include "interpose/refuse.h"
+#include "interpose/sys.h"
 #include "interpose/inner.h"
 
 #define REFUSE(answer) (int)hr_edge(answer)
@@ -39,41 +40,51 @@ int rmdir(const char *path)
 /* ---- create
  * ------------------------------------------------------------------------------------------------------ */
 
+/* A call that gives (dirfd, path) to something new. */
+#define MAKE(dirfd, path, call) ((call) == 0 ? 0 : hr_way_made(dirfd, path) ? (call) : -1)
+
 int mkdir(const char *path, mode_t mode)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_new(&place)) : HR_REAL(mkdir)(path, mode);
+    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_new(&place))
+                                            : MAKE(AT_FDCWD, path, HR_REAL(mkdir)(path, mode));
 }
 
 int mkdirat(int dirfd, const char *path, mode_t mode)
 {
     struct hr_place place;
     return hr_door(dirfd, &path, &place) ? REFUSE(hr_refuse_new(&place))
-                                         : HR_REAL(mkdirat)(dirfd, path, mode);
+                                         : MAKE(dirfd, path, HR_REAL(mkdirat)(dirfd, path, mode));
 }
 
 int symlink(const char *target, const char *path)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_new(&place)) : HR_REAL(symlink)(target, path);
+    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_new(&place))
+                                            : MAKE(AT_FDCWD, path, HR_REAL(symlink)(target, path));
 }
 
 int symlinkat(const char *target, int dirfd, const char *path)
 {
     struct hr_place place;
     return hr_door(dirfd, &path, &place) ? REFUSE(hr_refuse_new(&place))
-                                         : HR_REAL(symlinkat)(target, dirfd, path);
+                                         : MAKE(dirfd, path, HR_REAL(symlinkat)(target, dirfd, path));
 }
 
 /* Older libcs have mknod and mknodat only under another name. */
+static int real_mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
+{
+    return HR_REAL(mknodat) ? HR_REAL(mknodat)(dirfd, path, mode, device)
+                            : (int)hr_edge(hr_sys(SYS_mknodat, dirfd, (long)path, mode, (long)device, 0, 0));
+}
+
 int mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
 {
     struct hr_place place;
     if (hr_door(dirfd, &path, &place)) {
         return REFUSE(hr_refuse_new(&place));
     }
-    return HR_REAL(mknodat) ? HR_REAL(mknodat)(dirfd, path, mode, device)
-                            : (int)hr_edge(hr_sys(SYS_mknodat, dirfd, (long)path, mode, (long)device, 0, 0));
+    return MAKE(dirfd, path, real_mknodat(dirfd, path, mode, device));
 }
 
 int mknod(const char *path, mode_t mode, dev_t device)
@@ -82,36 +93,38 @@ int mknod(const char *path, mode_t mode, dev_t device)
     if (hr_door(AT_FDCWD, &path, &place)) {
         return REFUSE(hr_refuse_new(&place));
     }
-    return HR_REAL(mknod) ? HR_REAL(mknod)(path, mode, device)
-                          : (int)hr_edge(hr_sys(SYS_mknodat, AT_FDCWD, (long)path, mode, (long)device, 0, 0));
+    return MAKE(AT_FDCWD, path, real_mknodat(AT_FDCWD, path, mode, device));
 }
 
 /* What those other names are: in programs that were linked against a libc before 2.33. */
 int __xmknod(int version, const char *path, mode_t mode, dev_t *device)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_new(&place))
-                                            : HR_REAL(__xmknod)(version, path, mode, device);
+    return hr_door(AT_FDCWD, &path, &place)
+               ? REFUSE(hr_refuse_new(&place))
+               : MAKE(AT_FDCWD, path, HR_REAL(__xmknod)(version, path, mode, device));
 }
 
 int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device)
 {
     struct hr_place place;
-    return hr_door(dirfd, &path, &place) ? REFUSE(hr_refuse_new(&place))
-                                         : HR_REAL(__xmknodat)(version, dirfd, path, mode, device);
+    return hr_door(dirfd, &path, &place)
+               ? REFUSE(hr_refuse_new(&place))
+               : MAKE(dirfd, path, HR_REAL(__xmknodat)(version, dirfd, path, mode, device));
 }
 
 int mkfifo(const char *path, mode_t mode)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_new(&place)) : HR_REAL(mkfifo)(path, mode);
+    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_new(&place))
+                                            : MAKE(AT_FDCWD, path, HR_REAL(mkfifo)(path, mode));
 }
 
 int mkfifoat(int dirfd, const char *path, mode_t mode)
 {
     struct hr_place place;
     return hr_door(dirfd, &path, &place) ? REFUSE(hr_refuse_new(&place))
-                                         : HR_REAL(mkfifoat)(dirfd, path, mode);
+                                         : MAKE(dirfd, path, HR_REAL(mkfifoat)(dirfd, path, mode));
 }
 
 /* ---- rename, link
@@ -135,12 +148,26 @@ static bool two_sided(int from_dirfd, const char **from, int to_dirfd, const cha
     (HR_UNLIKELY(hr_active) &&                                                                               \
      two_sided(from_dirfd, &(from), to_dirfd, &(to), &from_place, &to_place, refuse, ret))
 
+/* A call of two names that the kernel answered with ENOENT: is `from` there, and `to` was to lie in a way? */
+static HR_NOINLINE bool two_made(int from_dirfd, const char *from, int flags, int to_dirfd, const char *to)
+{
+    struct stat stat;
+    return errno == ENOENT && hr_way_may_hold(to_dirfd, to) &&
+           HR_SYS4(SYS_newfstatat, from_dirfd, from, &stat, AT_SYMLINK_NOFOLLOW | (flags & AT_EMPTY_PATH)) ==
+               0 &&
+           hr_way_made(to_dirfd, to);
+}
+
+#define MAKE_TWO(from_dirfd, from, flags, to_dirfd, to, call)                                                \
+    ((call) == 0 ? 0 : hr_active && two_made(from_dirfd, from, flags, to_dirfd, to) ? (call) : -1)
+
 int rename(const char *from, const char *to)
 {
     struct hr_place from_place, to_place;
     int result;
-    return TWO_SIDED(AT_FDCWD, from, AT_FDCWD, to, hr_refuse_rename, &result) ? result
-                                                                              : HR_REAL(rename)(from, to);
+    return TWO_SIDED(AT_FDCWD, from, AT_FDCWD, to, hr_refuse_rename, &result)
+               ? result
+               : MAKE_TWO(AT_FDCWD, from, 0, AT_FDCWD, to, HR_REAL(rename)(from, to));
 }
 
 int renameat(int from_dirfd, const char *from, int to_dirfd, const char *to)
@@ -149,7 +176,8 @@ int renameat(int from_dirfd, const char *from, int to_dirfd, const char *to)
     int result;
     return TWO_SIDED(from_dirfd, from, to_dirfd, to, hr_refuse_rename, &result)
                ? result
-               : HR_REAL(renameat)(from_dirfd, from, to_dirfd, to);
+               : MAKE_TWO(from_dirfd, from, 0, to_dirfd, to,
+                          HR_REAL(renameat)(from_dirfd, from, to_dirfd, to));
 }
 
 int renameat2(int from_dirfd, const char *from, int to_dirfd, const char *to, unsigned flags)
@@ -158,15 +186,17 @@ int renameat2(int from_dirfd, const char *from, int to_dirfd, const char *to, un
     int result;
     return TWO_SIDED(from_dirfd, from, to_dirfd, to, hr_refuse_rename, &result)
                ? result
-               : HR_REAL(renameat2)(from_dirfd, from, to_dirfd, to, flags);
+               : MAKE_TWO(from_dirfd, from, 0, to_dirfd, to,
+                          HR_REAL(renameat2)(from_dirfd, from, to_dirfd, to, flags));
 }
 
 int link(const char *from, const char *to)
 {
     struct hr_place from_place, to_place;
     int result;
-    return TWO_SIDED(AT_FDCWD, from, AT_FDCWD, to, hr_refuse_link, &result) ? result
-                                                                            : HR_REAL(link)(from, to);
+    return TWO_SIDED(AT_FDCWD, from, AT_FDCWD, to, hr_refuse_link, &result)
+               ? result
+               : MAKE_TWO(AT_FDCWD, from, 0, AT_FDCWD, to, HR_REAL(link)(from, to));
 }
 
 int linkat(int from_dirfd, const char *from, int to_dirfd, const char *to, int flags)
@@ -178,7 +208,8 @@ int linkat(int from_dirfd, const char *from, int to_dirfd, const char *to, int f
     }
     return TWO_SIDED(from_dirfd, from, to_dirfd, to, hr_refuse_link, &result)
                ? result
-               : HR_REAL(linkat)(from_dirfd, from, to_dirfd, to, flags);
+               : MAKE_TWO(from_dirfd, from, flags, to_dirfd, to,
+                          HR_REAL(linkat)(from_dirfd, from, to_dirfd, to, flags));
 }
 
 /* ---- change by path

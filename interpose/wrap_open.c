@@ -33,7 +33,8 @@ struct real_open {
     openat_fn at;
 };
 
-static int pass(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
+static inline __attribute__((always_inline)) int real_one(struct real_open real, int dirfd, const char *path,
+                                                          int flags, mode_t mode)
 {
     if (real.plain && dirfd == AT_FDCWD) {
         return real.plain(path, flags, mode);
@@ -42,6 +43,19 @@ static int pass(struct real_open real, int dirfd, const char *path, int flags, m
         return real.at(dirfd, path, flags, mode);
     }
     return (int)hr_edge(HR_SYS4(SYS_openat, dirfd, path, flags, mode));
+}
+
+static HR_NOINLINE int make(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
+{
+    int fd = real_one(real, dirfd, path, flags, mode);
+    return fd < 0 && hr_way_made(dirfd, path) ? real_one(real, dirfd, path, flags, mode) : fd;
+}
+
+static inline __attribute__((always_inline)) int pass(struct real_open real, int dirfd, const char *path,
+                                                      int flags, mode_t mode)
+{
+    return HR_UNLIKELY(flags & O_CREAT) ? make(real, dirfd, path, flags, mode)
+                                        : real_one(real, dirfd, path, flags, mode);
 }
 
 static HR_NOINLINE bool open_named_face(int dirfd, const char *path, int flags, int *ret)
@@ -78,7 +92,8 @@ static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *p
     bool way = hr_path_is_way_to_any(dirfd, path, &place);
     /* The kernel would make a file there. */
     if ((flags & O_CREAT) &&
-        ((way && hr_way_at(&place)) || hr_alias_ahead(dirfd, path, follows(flags), &place))) {
+        ((way && hr_way_at(&place)) || (!way && hr_alias_way(&place) && hr_way_at(&place)) ||
+         hr_alias_ahead(dirfd, path, follows(flags), &place))) {
         return open_place(&place, flags, mode);
     }
     int fd = pass(real, dirfd, hr_path_outside(dirfd, path, &place), flags, mode);

@@ -50,6 +50,12 @@ static int flags_of(const char *mode)
     return flags;
 }
 
+static bool makes(const char *mode)
+{
+    int flags = flags_of(mode);
+    return flags >= 0 && (flags & O_CREAT);
+}
+
 /* "/proc/self/fd/N": opens the same file again, evicted meanwhile or not. */
 static const char *fd_path(int fd, char *buffer, size_t room)
 {
@@ -119,17 +125,19 @@ static HR_NOINLINE FILE *fopen_mapped(const struct hr_place *place, const char *
     return stream_of(open_mapped(place, mode), mode);
 }
 
-static HR_NOINLINE FILE *fopen_following(const char *path, const char *mode)
+/* The kernel opened nothing: a new file may belong into a way, and symlinks=follow has a second look. */
+static HR_NOINLINE FILE *fopen_again(FILE *(*real)(const char *, const char *), const char *path,
+                                     const char *mode)
 {
     struct hr_place place;
-    return hr_alias_missed(AT_FDCWD, path, true, &place) ? fopen_mapped(&place, mode) : NULL;
+    FILE *stream = makes(mode) && hr_way_made(AT_FDCWD, path) ? real(path, mode) : NULL;
+    return !stream && hr_alias_missed(AT_FDCWD, path, true, &place) ? fopen_mapped(&place, mode) : stream;
 }
 
-/* symlinks=follow has a second look. */
 static inline FILE *fopen_real(FILE *(*real)(const char *, const char *), const char *path, const char *mode)
 {
     FILE *stream = real(path, mode);
-    return stream || HR_LIKELY(!hr_alias_follows) ? stream : fopen_following(path, mode);
+    return HR_LIKELY(stream) || !hr_active ? stream : fopen_again(real, path, mode);
 }
 
 FILE *fopen(const char *path, const char *mode)
@@ -200,7 +208,16 @@ static HR_NOINLINE FILE *freopen_mapped(freopen_fn real, const struct hr_place *
     return freopen_given(real, open_mapped(place, mode), place, mode, stream);
 }
 
-/* A NULL path changes the mode of the stream that is there: libc's affair. */
+/* A real freopen that failed has closed the stream, so there is no second one. A NULL path changes the mode
+ * of the stream that is there: libc's affair. */
+static FILE *freopen_real(freopen_fn real, const char *path, const char *mode, FILE *stream)
+{
+    if (HR_UNLIKELY(hr_active) && path && makes(mode)) {
+        (void)hr_way_ahead(AT_FDCWD, path);
+    }
+    return real(path, mode, stream);
+}
+
 FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     struct hr_place place;
@@ -210,7 +227,7 @@ FILE *freopen(const char *path, const char *mode, FILE *stream)
     int face_fd = hr_face_named(AT_FDCWD, path);
     return HR_UNLIKELY(face_fd >= 0)
                ? freopen_given(HR_REAL(freopen), open_named(face_fd, mode), NULL, mode, stream)
-               : HR_REAL(freopen)(path, mode, stream);
+               : freopen_real(HR_REAL(freopen), path, mode, stream);
 }
 
 FILE *freopen64(const char *path, const char *mode, FILE *stream)
@@ -222,7 +239,7 @@ FILE *freopen64(const char *path, const char *mode, FILE *stream)
     int face_fd = hr_face_named(AT_FDCWD, path);
     return HR_UNLIKELY(face_fd >= 0)
                ? freopen_given(HR_REAL(freopen64), open_named(face_fd, mode), NULL, mode, stream)
-               : HR_REAL(freopen64)(path, mode, stream);
+               : freopen_real(HR_REAL(freopen64), path, mode, stream);
 }
 
 /* False with errno: the whole object cannot be had. */

@@ -184,12 +184,41 @@ static bool path_is(long dirfd, long path)
            (text && text[0] == '/' && hr_path_above_text(text)) || hr_face_named((int)dirfd, text) >= 0;
 }
 
+/* Calls that make a name, whose directory may be a way. */
+static bool makes_in_way(long number, int dirfd, const char *path, long flags)
+{
+    switch (number) {
+#if defined(__x86_64__)
+    case SYS_open:
+#endif
+    case SYS_openat:
+        return (flags & O_CREAT) && path && hr_way_may_hold(dirfd, path);
+#if defined(__x86_64__)
+    case SYS_creat:
+    case SYS_mkdir:
+    case SYS_rename:
+    case SYS_renameat:
+    case SYS_link:
+    case SYS_symlink:
+#endif
+    case SYS_mkdirat:
+    case SYS_renameat2:
+    case SYS_linkat:
+    case SYS_symlinkat:
+        return path && hr_way_may_hold(dirfd, path);
+    default:
+        return false;
+    }
+}
+
 /* Calls on paths from the working directory. False: the real call's. */
 static bool by_path(long number, long a, long b, long c, long *ret)
 {
     const char *path = (const char *)a;
     (void)c; /* aarch64 has no such call with three arguments */
-    if (!path_is(AT_FDCWD, a) && !(hr_syscall_shapes[number] == PATHS && path_is(AT_FDCWD, b))) {
+    bool two = hr_syscall_shapes[number] == PATHS;
+    if (!path_is(AT_FDCWD, a) && !(two && path_is(AT_FDCWD, b)) &&
+        !makes_in_way(number, AT_FDCWD, two ? (const char *)b : path, b)) {
         return false;
     }
     switch (number) {
@@ -277,7 +306,9 @@ static bool by_dirfd(long number, long a, long b, long c, long d, long e, long *
     const char *path = (const char *)b;
     /* An empty path is about the descriptor itself. */
     bool empty = path && !path[0] && (number == SYS_statx || number == SYS_newfstatat);
-    if (!empty && !path_is(a, b) && !(hr_syscall_shapes[number] == AT_PATHS && path_is(c, d))) {
+    bool two = hr_syscall_shapes[number] == AT_PATHS;
+    if (!empty && !path_is(a, b) && !(two && path_is(c, d)) &&
+        !makes_in_way(number, two ? (int)c : dirfd, two ? (const char *)d : path, c)) {
         return false;
     }
     switch (number) {
@@ -342,7 +373,7 @@ static bool take(long number, const long *args, long *ret)
     case AT_PATHS:
         return by_dirfd(number, a, b, c, args[3], args[4], ret);
     case TARGET:
-        if (!path_is(b, c)) {
+        if (!path_is(b, c) && !makes_in_way(number, (int)b, (const char *)c, 0)) {
             return false;
         }
         *ret = symlinkat((const char *)a, (int)b, (const char *)c);

@@ -37,6 +37,11 @@ static bool temporary(char *template, int suffix_len, int flags, int *ret)
         *ret = (int)hr_edge(hr_refuse_temporary(&place));
         return true;
     }
+    int error = hr_way_ahead(AT_FDCWD, path);
+    if (error < 0) {
+        *ret = (int)hr_edge(error);
+        return true;
+    }
     if (path != place.path) {
         return false;
     }

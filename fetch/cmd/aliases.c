@@ -29,14 +29,28 @@ static long read_link(const char *path, char *out, size_t room)
     return len < 0 ? -errno : len;
 }
 
-/* Does the path (absolute; a symlink) lead into a map that wants it? */
+/* Does a map that wants it lie below this directory, which is not there? */
+static bool leads_above(const struct found *found, const char *dir, size_t len)
+{
+    for (unsigned i = 0; i < found->job->maps->count && access(dir, F_OK) < 0; i++) {
+        const struct hr_map *map = &found->job->maps->map[i];
+        if (map->path_len > len && memcmp(map->path, dir, len) == 0 && map->path[len] == '/' &&
+            hr_settings_map_enum(found->job->settings, map, HR_SETTING_SYMLINKS) != HR_SETTING_SYMLINKS_OFF) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the path (absolute; a symlink) lead into a map that wants it, or to what is there only for one? */
 static bool leads(const struct found *found, const char *path)
 {
     char at[HR_LINK_PATH_MAX] = "/";
     int len = hr_links_walk(found->job->maps, at, 1, path, true, read_link);
     const struct hr_map *map = len > 0 ? hr_maps_find(found->job->maps, at, (size_t)len) : NULL;
-    return map &&
-           hr_settings_map_enum(found->job->settings, map, HR_SETTING_SYMLINKS) != HR_SETTING_SYMLINKS_OFF;
+    return map ? hr_settings_map_enum(found->job->settings, map, HR_SETTING_SYMLINKS) !=
+                     HR_SETTING_SYMLINKS_OFF
+               : len > 0 && leads_above(found, at, (size_t)len);
 }
 
 static bool is_known(const struct found *found, const struct hr_buf *encoded)

@@ -265,3 +265,166 @@ def test_ways_that_are_made_later_are_the_local_directory():
         proc.expect_equal(out[0], "%s %s True" % (names, names), "names")
         proc.expect_equal(out[1:3], ["local hello headrace", "%s/sets %s" % (s.top, names)], "files")
         proc.expect_equal(sorted(re.findall(r"\w+", out[3])), ["more", "x", "y"], "gone again")
+
+
+MAKES = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+static char sets[4096], more[4096], new[4096], other[4096], map[4096], temporary[4096];
+static int closed(int fd) { return fd < 0 ? -1 : close(fd); }
+static int stream(FILE *file) { return file ? fclose(file) : -1; }
+static int named(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", new);
+    int result = bind(fd, (struct sockaddr *)&address, sizeof(address)), error = errno;
+    close(fd);
+    errno = error;
+    return result;
+}
+static char *template(const char *suffix)
+{
+    snprintf(temporary, sizeof(temporary), "%s/XXXXXX%s", more, suffix);
+    return temporary;
+}
+/* What is there now, and nothing of it left. */
+static void say(const char *what, int result)
+{
+    int error = errno, gone = -1;
+    struct stat stat;
+    printf("%s: %d %s", what, result, result ? strerror(error) : "");
+    printf(" %o", lstat(new, &stat) ? 0 : stat.st_mode);
+    gone = remove(new);
+    if (temporary[0]) gone = remove(temporary);
+    temporary[0] = 0;
+    printf(" %d", gone);
+    rmdir(more), rmdir(sets);
+    printf(" %d %d\n", lstat(more, &stat), lstat(map, &stat));
+}
+#define SAY(call) say(#call, (call))
+int main(int argc, char **argv)
+{
+    const char *top = argv[argc - 1];
+    snprintf(sets, sizeof(sets), "%s/sets", top), snprintf(more, sizeof(more), "%s/more", sets);
+    snprintf(new, sizeof(new), "%s/new", more), snprintf(other, sizeof(other), "%s/other", top);
+    snprintf(map, sizeof(map), "%s/deep/z", more);
+    umask(022);
+    SAY(mkdir(new, 0750));
+    SAY(mkdirat(AT_FDCWD, new, 0700));
+    SAY(closed(open(new, O_CREAT | O_WRONLY, 0600)));
+    SAY(closed(open(new, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644)));
+    SAY(closed(openat(AT_FDCWD, new, O_CREAT | O_WRONLY, 0600)));
+    SAY(closed(creat(new, 0640)));
+    SAY(stream(fopen(new, "w")));
+    SAY(stream(fopen(new, "a+")));
+    SAY(stream(freopen(new, "w", fopen("/dev/null", "r"))));
+    SAY(symlink("anywhere", new));
+    SAY(symlinkat("anywhere", AT_FDCWD, new));
+    SAY(mkfifo(new, 0600));
+    SAY(mknod(new, S_IFREG | 0600, 0));
+    SAY(named());
+    SAY(closed(mkstemp(template(""))));
+    SAY(closed(mkostemps(template(".txt"), 4, O_CLOEXEC)));
+    SAY(mkdtemp(template("")) ? 0 : -1);
+    close(creat(other, 0600));
+    SAY(link(other, new));
+    SAY(linkat(AT_FDCWD, other, AT_FDCWD, new, 0));
+    SAY(rename(other, new));
+    mkdir(other, 0700);
+    SAY(renameat(AT_FDCWD, other, AT_FDCWD, new));
+    SAY(rename(other, new));
+    close(creat(other, 0600));
+    SAY(renameat2(AT_FDCWD, other, AT_FDCWD, new, RENAME_NOREPLACE));
+    SAY((int)syscall(SYS_mkdirat, AT_FDCWD, new, 0700));
+    SAY(closed((int)syscall(SYS_openat, AT_FDCWD, new, O_CREAT | O_WRONLY, 0600)));
+    SAY((int)syscall(SYS_symlinkat, "anywhere", AT_FDCWD, new));
+    SAY(closed(open(new, O_WRONLY)));
+    SAY(stream(fopen(new, "r+")));
+    SAY(unlink(new));
+    snprintf(new, sizeof(new), "%s/none/new", more);
+    SAY(mkdir(new, 0700));
+    printf("%d %s\n", chdir(top), "relative");
+    snprintf(new, sizeof(new), "sets/./more/new");
+    SAY(mkdir(new, 0700));
+    SAY(closed(open(new, O_CREAT | O_WRONLY, 0600)));
+    printf("%d %s\n", chdir(more), "inside");
+    snprintf(new, sizeof(new), "new");
+    SAY(mkdir(new, 0700));
+    SAY(closed(open(new, O_CREAT | O_WRONLY, 0600)));
+    SAY(stream(fopen(new, "w")));
+    snprintf(new, sizeof(new), "../new");
+    SAY(symlink("anywhere", new));
+    int fd = open(sets, O_RDONLY | O_DIRECTORY);
+    printf("%d\n", mkdirat(fd, "new", 0700));
+    printf("%d\n", unlinkat(fd, "new", AT_REMOVEDIR));
+    return chdir("/");
+}
+"""
+
+
+@test(NEEDS)
+def test_what_is_made_in_a_way_makes_the_way():
+    """A local user sees a directory there and makes things in it: it is made then, as `mkdir` would."""
+    program = compile_c(MAKES)
+    with ways() as s:
+        said = same(s, lambda root: [program, root], "calls")
+        proc.expect(said.count(": 0 ") >= 30 and said.count(": -1 ") >= 4, "what it says of the copy", said)
+        proc.expect_equal([at for at in os.walk(s.top)][2:], [], "what is left")
+        os.rmdir(os.path.join(s.top, "sets"))
+
+
+@test(NEEDS)
+def test_programs_make_their_folders_beside_a_map():
+    code = ("import os, sys, tempfile\nsets = sys.argv[1] + '/sets'\nos.makedirs(sets + '/more/out/logs', exist_ok=True)\n"
+            "open(sets + '/more/out/logs/1', 'w').write('kept')\nprint(sorted(os.listdir(sets)), sorted(os.listdir(sets + '/more')))\n"
+            "with tempfile.TemporaryDirectory(dir=sets) as d: print(os.path.dirname(d) == sets)\n"
+            "print(open(sets + '/x/top.txt').readline().strip())")
+    with ways() as s:
+        out = s.job.python(code, s.top).splitlines()
+        proc.expect_equal(out, ["['more', 'x', 'y'] ['deep', 'out']", "True", "hello headrace"], "what it says")
+        with open(os.path.join(s.top, "sets/more/out/logs/1")) as file:
+            proc.expect_equal(file.read(), "kept", "the file, without headrace")
+        shutil.rmtree(os.path.join(s.top, "sets"))
+        s.job.good(["sh", "-c", 'mkdir -p "$1/sets/own/deep" && echo kept > "$1/sets/own/deep/file"', "sh", s.top])
+        proc.expect(os.path.exists(s.top + "/sets/own/deep/file"), "no file of the shell")
+        shutil.rmtree(os.path.join(s.top, "sets"))
+
+
+@test(NEEDS)
+def test_a_way_that_cannot_be_made_says_why():
+    """/sys lets nobody make a directory."""
+    code = ("import errno, os\nfor what in (lambda: os.mkdir('/sys/hr-none/new'), lambda: open('/sys/hr-none/new', 'w'),\n"
+            "             lambda: os.symlink('a', '/sys/hr-none/new'), lambda: __import__('tempfile').mkdtemp(dir='/sys/hr-none')):\n"
+            "    try: what()\n    except OSError as e: print(e.errno in (errno.EPERM, errno.EACCES, errno.EROFS), e.strerror)\n")
+    with scene(fixtures.mixed(), point="/sys/hr-none/x") as s:
+        said = s.job.python(code).splitlines()
+        proc.expect(len(said) == 4 and all(line.startswith("True") for line in said), "answers", said)
+
+
+@test(NEEDS)
+def test_symlinks_lead_to_ways():
+    """What `run` saw, and with symlinks=follow what it did not."""
+    script = ('cd "$1/at" && ls link && cat link/x/top.txt && cat link/more/deep/z/top.txt && test -d link && stat -L -c %F link\n'
+              '(cd link && /bin/pwd -P && ls) && (cd link/more && /bin/pwd -P) && find link/ -name top.txt | LC_ALL=C sort\n'
+              'readlink link; mkdir link/new && rmdir link/new && rmdir "$1/sets" 2>/dev/null; ls link/more; ls link/none 2>&1; true')
+    for setting in ("run", "follow"):
+        with ways() as s:
+            s.job.settings["symlinks"] = setting
+            for root in (s.copy, s.top):
+                os.mkdir(os.path.join(root, "at"))
+                os.symlink("../sets", os.path.join(root, "at/link"))
+            # The last argument is what `run` looks at; under another name it is for the program alone.
+            seen = "%s/at/link" if setting == "run" else "%s/at/none"
+            said = same(s, lambda root: ["bash", "-c", script, "sh", root, seen % root], setting)
+            proc.expect(said.count("hello headrace") == 2, "what it says of the copy", said)
+            shutil.rmtree(os.path.join(s.top, "at"))

@@ -28,6 +28,7 @@ static const struct {
     {"/home/u/other", "/home"},
     {"/home/u/missing", "nowhere"},
     {"/home/u/deep", "/sets/x/one"},
+    {"/home/u/above", "/sets"},
     {"/links", ""},
     {"/links/u", "/home/u"},
     {"/links/up", "../../data"},
@@ -81,6 +82,10 @@ static void where_a_walk_leads(void **state)
     expect("/home/u", "deep", true, "/sets/x/one");
     expect("/home/u", "/data/x", true, "/data/x");
     expect("/data/a", "b", true, "/data/a/b");
+    expect("/home/u", "above", true, "/sets"); /* above a map */
+    expect("/home/u", "above/x", true, "/sets/x");
+    expect("/home/u", "above/y", true, NULL);
+    expect("/", "/sets", true, "/sets");
 }
 
 static void what_leads_nowhere(void **state)
@@ -91,7 +96,6 @@ static void what_leads_nowhere(void **state)
     expect("/home/u", "none/data", true, NULL);
     expect("/home/u", "data/..", true, NULL);
     expect("/home", "u", true, NULL);
-    expect("/", "/sets", true, NULL);
     char at[HR_LINK_PATH_MAX] = "/home/u";
     assert_int_equal(hr_links_walk(&maps, at, strlen(at), "loop", true, read_link), -ELOOP);
     char name[300];
