@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "config/maps.h"
+#include "config/settings.h"
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
 #include "fetch/net/http.h"
@@ -19,7 +20,11 @@
 #define HR_BENCH_KEYS 20000    /* keys listed at most; requests go round them */
 #define HR_BENCH_REQUESTS 4000 /* per number of connections, when not said */
 #define HR_BENCH_STEPS 8
-#define HR_BENCH_TIMEOUT_MS 60000
+#define HR_BENCH_MESSAGE_BYTES 512 /* a URL's start and what is wrong with it */
+#define HR_BENCH_QUIET_MS                                                                                    \
+    2000 /* a store that has not answered by then is named, so that a wrong one is seen */
+
+extern char **environ;
 
 struct bench_key {
     char *key;
@@ -33,13 +38,15 @@ struct bench {
     struct hr_stores *stores;
     struct hr_store *store;
     struct hr_maps *maps;
+    struct hr_settings *settings;
+    struct hr_timer quiet; /* until the first page is there */
     struct bench_key *keys;
     unsigned key_count;
     /* One step. */
     unsigned want, started, ended, failed;
     uint64_t bytes;
     int error;
-    char message[256];
+    char message[HR_BENCH_MESSAGE_BYTES];
 };
 
 static const char *process_env(void *owner, const char *name)
@@ -50,9 +57,18 @@ static const char *process_env(void *owner, const char *name)
 
 static void next_page(struct bench *bench, const char *token);
 
+static void still_quiet(void *owner)
+{
+    struct bench *bench = owner;
+    hr_complain("no answer from %s yet (LIST s3://%s/%s); it is tried again for %lld s (timeout_s)",
+                hr_store_endpoint(bench->store), hr_store_bucket(bench->store), bench->maps->map[0].prefix,
+                (long long)hr_settings_seconds(bench->settings, HR_SETTING_TIMEOUT_S));
+}
+
 static void page_done(struct hr_call *call)
 {
     struct bench *bench = call->owner;
+    hr_loop_disarm(bench->loop, &bench->quiet);
     for (uint32_t i = 0; call->error == 0 && i < call->listed_count && bench->key_count < HR_BENCH_KEYS;
          i++) {
         const struct hr_listed *listed = &call->listed[i];
@@ -176,7 +192,15 @@ static int open_bench(struct bench *bench, const char *url, unsigned connections
         return -ENOMEM;
     }
     if (hr_maps_parse(text, bench->maps, &maps_error) < 0 || bench->maps->count != 1) {
-        snprintf(bench->message, sizeof bench->message, "%s", maps_error.message);
+        const char *why = strstr(maps_error.message, "`): "); /* what is in front is not the caller's */
+        snprintf(bench->message, sizeof bench->message, "%.100s: %s", url[0] ? url : "''",
+                 why ? why + strlen("`): ") : maps_error.message);
+        return -EINVAL;
+    }
+    struct hr_settings_sources sources = {.envp = environ};
+    char message[HR_SETTINGS_MESSAGE_BYTES] = "";
+    if (hr_settings_load(&sources, message, &bench->settings) < 0) {
+        snprintf(bench->message, sizeof bench->message, "%s", message);
         return -EINVAL;
     }
     struct hr_http_options http = {
@@ -186,13 +210,20 @@ static int open_bench(struct bench *bench, const char *url, unsigned connections
         error = hr_http_new(&http, bench->loop, &bench->http);
     }
     struct hr_stores_options stores = {
-        .loop = bench->loop, .http = bench->http, .timeout_ms = HR_BENCH_TIMEOUT_MS};
+        .loop = bench->loop,
+        .http = bench->http,
+        .timeout_ms = (unsigned)hr_settings_seconds(bench->settings, HR_SETTING_TIMEOUT_S) * 1000};
     if (error == 0) {
         error = hr_stores_new(&stores, &bench->stores);
     }
-    struct hr_store_options store = {.url = bench->maps->map[0].url, .env = process_env};
-    struct hr_span endpoint = hr_map_option(&bench->maps->map[0], "endpoint");
-    store.endpoint = endpoint.ptr;
+    const struct hr_map *map = &bench->maps->map[0];
+    const char *endpoint = hr_settings_map_text(bench->settings, map, HR_SETTING_ENDPOINT);
+    struct hr_store_options store = {
+        .url = map->url,
+        .endpoint = endpoint[0] ? endpoint : NULL,
+        .requester_pays = hr_settings_map_bool(bench->settings, map, HR_SETTING_REQUESTER_PAYS),
+        .customer_key_file = hr_settings_map_text(bench->settings, map, HR_SETTING_CUSTOMER_KEY_FILE),
+        .env = process_env};
     return error < 0 ? error : hr_store_new(bench->stores, &store, bench->message, &bench->store);
 }
 
@@ -209,6 +240,7 @@ static void close_bench(struct bench *bench)
     }
     free(bench->keys);
     free(bench->maps);
+    hr_settings_free(bench->settings);
 }
 
 /* "64,256" -> numbers; how many, 0 when malformed. */
@@ -255,6 +287,8 @@ int hr_cmd_bench(int argc, char **argv)
     }
     int error = open_bench(&bench, url, most);
     if (error == 0) {
+        bench.quiet = (struct hr_timer)HR_TIMER_INIT(still_quiet, &bench);
+        (void)hr_loop_arm(bench.loop, &bench.quiet, HR_BENCH_QUIET_MS);
         next_page(&bench, NULL);
         (void)hr_loop_run(bench.loop);
         error = bench.error;

@@ -22,8 +22,10 @@ struct hr_command {
 };
 extern const struct hr_command hr_commands[]; /* ends with a NULL name */
 
-/* "headrace: MESSAGE" on stderr. */
+/* "headrace: MESSAGE" on stderr: one line, whatever bytes names have (control bytes are written \xNN). */
 void hr_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Of an argument: its name, quoted when it is empty, in front of a message that does not begin with it. */
+void hr_complain_of(const char *arg, const char *message);
 /* Complains with the command's usage line; HR_EXIT_USAGE. */
 int hr_usage(const char *name);
 

@@ -91,7 +91,7 @@ static int examine(const char *name)
         error = -errno;
     }
     if (error < 0) {
-        hr_complain("%s: %s", name, strerror(-error));
+        hr_complain_of(name, strerror(-error));
         return HR_EXIT_FAILED;
     }
     printf("%s", program.path);

@@ -137,7 +137,7 @@ static int do_export(int argc, char **argv)
 {
     char message[HR_MESSAGE_BYTES];
     struct target target;
-    if (argc < 1 || argc > 2 || argv[0][0] == '-') {
+    if (argc < 1 || argc > 2 || argv[0][0] == '-' || !argv[0][0]) {
         return hr_usage("index");
     }
     int error = choose(&target, argc == 2 ? argv[1] : NULL, " behind FILE", message);
@@ -216,7 +216,7 @@ static int do_import(int argc, char **argv)
             return hr_usage("index");
         }
     }
-    if (!from) {
+    if (!from || !*from || (to && !*to)) {
         return hr_usage("index");
     }
     struct target target = {.tree = 0};

@@ -59,7 +59,7 @@ static int ls_one(const char *arg, bool deep, bool details)
     struct named named;
     int error = named_open(&named, arg, message);
     if (error < 0) {
-        hr_complain("%s: %s", arg, message);
+        hr_complain_of(arg, message);
     } else if (named.single) {
         if (details) {
             print_details(true, named.size, named.mtime_ns);
@@ -140,7 +140,7 @@ static int sum_one(const char *arg, bool with_bytes, bool human)
     struct named named;
     int error = named_open(&named, arg, message);
     if (error < 0) {
-        hr_complain("%s: %s", arg, message);
+        hr_complain_of(arg, message);
         named_release(&named);
         return error;
     }

@@ -7,6 +7,8 @@
 #include "config/settings.h"
 #include "fetch/cmd/manual.h"
 
+#define HR_COMPLAINT_BYTES 16384 /* a path and a message are far less; what is longer is cut */
+
 const struct hr_command hr_commands[] = {
     {"run", hr_cmd_run,
      "run [--map PATH=URL]... [--set NAME=VALUE]... [--record FILE] [--replay FILE] [--init] [--] COMMAND "
@@ -88,12 +90,27 @@ const struct hr_command hr_commands[] = {
 
 void hr_complain(const char *format, ...)
 {
+    char text[HR_COMPLAINT_BYTES];
     va_list args;
     va_start(args, format);
-    fputs("headrace: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    fputs("headrace: ", stderr);
+    for (const char *at = text; *at; at++) {
+        if ((unsigned char)*at < ' ' || *at == '\177') {
+            fprintf(stderr, "\\x%02x", (unsigned)(unsigned char)*at);
+        } else {
+            fputc(*at, stderr);
+        }
+    }
+    fputc('\n', stderr);
+}
+
+void hr_complain_of(const char *arg, const char *message)
+{
+    size_t len = strlen(arg);
+    bool named = len > 0 && strncmp(message, arg, len) == 0 && message[len] == ' ';
+    hr_complain("%s%s%s", named ? "" : arg[0] ? arg : "''", named ? "" : ": ", message);
 }
 
 static const struct hr_command *find(const char *name)
@@ -114,8 +131,10 @@ int hr_usage(const char *name)
 
 int hr_cmd_version(int argc, char **argv)
 {
-    (void)argc;
     (void)argv;
+    if (argc != 0) {
+        return hr_usage("version");
+    }
     puts("headrace " HR_VERSION);
     return 0;
 }
@@ -132,6 +151,9 @@ static void help_settings(void)
 
 int hr_cmd_help(int argc, char **argv)
 {
+    if (argc > 1) {
+        return hr_usage("help");
+    }
     if (argc > 0 && strcmp(argv[0], "settings") == 0) {
         help_settings();
         return 0;
@@ -162,11 +184,11 @@ int hr_cmd_help(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        (void)hr_cmd_help(0, NULL);
-        return argc < 2 ? HR_EXIT_USAGE : 0;
+        int status = hr_cmd_help(argc > 2 ? argc - 2 : 0, argv + 2);
+        return argc < 2 ? HR_EXIT_USAGE : status;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        return hr_cmd_version(0, NULL);
+        return hr_cmd_version(argc - 2, argv + 2);
     }
     const struct hr_command *command = find(argv[1]);
     if (!command) {

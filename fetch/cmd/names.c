@@ -32,7 +32,7 @@ static int stat_one(const char *arg)
         error = target_ask(&target, "look", target.path, &answer, message);
     }
     if (error < 0) {
-        hr_complain("%s: %s", arg, message);
+        hr_complain_of(arg, message);
         target_release(&target);
         return error;
     }
@@ -77,7 +77,7 @@ static int cat_one(const char *arg)
         error = hr_bytes_copy(&target, target.path, STDOUT_FILENO, message);
     }
     if (error < 0) {
-        hr_complain("%s: %s", arg, message);
+        hr_complain_of(arg, message);
     }
     target_release(&target);
     return error;

@@ -202,7 +202,7 @@ static int refresh_one(const char *arg)
     struct target target;
     int error = target_load(&target, arg, false, message);
     if (error < 0) {
-        hr_complain("%s: %s", arg, message);
+        hr_complain_of(arg, message);
     } else {
         struct refreshed one = {.job = &target.job, .tree = target.tree, .what = arg};
         error = refresh(&one, 1);

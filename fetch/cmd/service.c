@@ -92,6 +92,7 @@ int hr_cmd_attach(int argc, char **argv)
     }
     if (error < 0) {
         dprintf(fd, "error %s\n", message);
+        hr_job_free(&job);
         return HR_EXIT_FAILED;
     }
     if (warning[0]) {
@@ -102,6 +103,7 @@ int hr_cmd_attach(int argc, char **argv)
     return 0;
 }
 
+/* On failure it has complained, and there is no job to free. */
 static int ask_daemon(const char *op, struct hr_job *job, json_t **ret, bool *ret_none)
 {
     char message[HR_MESSAGE_BYTES] = "";
@@ -113,6 +115,7 @@ static int ask_daemon(const char *op, struct hr_job *job, json_t **ret, bool *re
     }
     if (error < 0) {
         hr_complain("%s", message);
+        hr_job_free(job);
     }
     return error;
 }

@@ -17,6 +17,22 @@ void target_release(struct target *target)
     hr_job_free(&target->job);
 }
 
+/* What is wrong with a URL that makes no map, without the map that it was tried as. */
+static int check_url(const char *text, char message[HR_MESSAGE_BYTES])
+{
+    struct hr_maps_error error;
+    hr_cleanup_free struct hr_maps *maps = malloc(sizeof *maps);
+    if (!maps) {
+        return -ENOMEM;
+    }
+    if (hr_maps_parse(text, maps, &error) == 0) {
+        return 0;
+    }
+    const char *why = strstr(error.message, "`): ");
+    snprintf(message, HR_MESSAGE_BYTES, "%s", why ? why + strlen("`): ") : error.message);
+    return -EINVAL;
+}
+
 /* "s3://bucket/a/b" as a map of the whole bucket (whole true) or of a/b/ alone, which lists no more than
  * asked. */
 static int load_url(struct target *target, const char *url, bool whole, char message[HR_MESSAGE_BYTES])
@@ -28,10 +44,14 @@ static int load_url(struct target *target, const char *url, bool whole, char mes
     if ((whole ? asprintf(&text, "/url=%.*s", bucket_len, url) : asprintf(&text, "/url=%s", url)) < 0) {
         return -ENOMEM;
     }
+    int error = check_url(text, message);
+    if (error < 0) {
+        return error;
+    }
     if (setenv("HEADRACE_MAP", text, 1) < 0) {
         return -ENOMEM;
     }
-    int error = hr_job_load(&target->job, environ, NULL, 0, false, message);
+    error = hr_job_load(&target->job, environ, NULL, 0, false, message);
     if (error < 0) {
         return error;
     }
@@ -76,6 +96,32 @@ int target_absolute(const char *arg, char ret_path[PATH_MAX])
     return 0;
 }
 
+void target_not_mapped(const struct hr_maps *maps, const char *arg, const char *absolute,
+                       char message[HR_MESSAGE_BYTES])
+{
+    size_t len = strlen(absolute);
+    const char *name = arg[0] == '/' ? arg : absolute[0] ? absolute : "/";
+    if (!arg[0]) {
+        snprintf(message, HR_MESSAGE_BYTES, "an empty name; give a mapped path");
+        return;
+    }
+    for (unsigned i = 0; i < maps->count; i++) {
+        if (maps->map[i].path_len > len && memcmp(maps->map[i].path, absolute, len) == 0 &&
+            maps->map[i].path[len] == '/') {
+            snprintf(message, HR_MESSAGE_BYTES, "%.300s is in no map, it lies above %.300s", name,
+                     maps->map[i].path);
+            return;
+        }
+    }
+    if (maps->count == 0) {
+        snprintf(message, HR_MESSAGE_BYTES,
+                 "%.300s is in no map: HEADRACE_MAP is not set (PATH=s3://bucket/prefix)", name);
+    } else {
+        snprintf(message, HR_MESSAGE_BYTES, "%.300s is in no map (HEADRACE_MAP maps %.200s%s)", name,
+                 maps->map[0].path, maps->count > 1 ? " and others" : "");
+    }
+}
+
 static int load_path(struct target *target, const char *arg, char message[HR_MESSAGE_BYTES])
 {
     char absolute[PATH_MAX];
@@ -89,8 +135,7 @@ static int load_path(struct target *target, const char *arg, char message[HR_MES
     }
     target->map = hr_maps_find(target->job.maps, absolute, strlen(absolute));
     if (!target->map) {
-        snprintf(message, HR_MESSAGE_BYTES, "%.300s is in no map (HEADRACE_MAP %s)",
-                 *arg ? arg : "an empty path", target->job.maps->count ? "maps other paths" : "is not set");
+        target_not_mapped(target->job.maps, arg, absolute, message);
         return -ENOENT;
     }
     const char *below = absolute + target->map->path_len;
@@ -101,7 +146,7 @@ static int load_path(struct target *target, const char *arg, char message[HR_MES
 int target_load(struct target *target, const char *arg, bool whole, char message[HR_MESSAGE_BYTES])
 {
     memset(target, 0, sizeof *target);
-    snprintf(message, HR_MESSAGE_BYTES, "%.500s: %s", arg, strerror(EINVAL));
+    snprintf(message, HR_MESSAGE_BYTES, "%s", strerror(EINVAL));
     int error = strstr(arg, "://") ? load_url(target, arg, whole, message) : load_path(target, arg, message);
     uint32_t trees[HR_MAPS_MAX];
     if (error == 0) {

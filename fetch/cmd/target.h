@@ -21,6 +21,10 @@ void target_release(struct target *target);
 /* A path made absolute and clean: single slashes, no "." and ".." parts. 0 or -ENAMETOOLONG, ... */
 int target_absolute(const char *arg, char ret_path[PATH_MAX]);
 
+/* Why arg, a path that is `absolute`, is nobody's: one line. */
+void target_not_mapped(const struct hr_maps *maps, const char *arg, const char *absolute,
+                       char message[HR_MESSAGE_BYTES]);
+
 /* One question about a path of the target's tree; asks again while the daemon says -EAGAIN. */
 int target_ask(const struct target *target, const char *op, const char *path, json_t **ret,
                char message[HR_MESSAGE_BYTES]);

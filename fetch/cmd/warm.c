@@ -110,13 +110,13 @@ static int add_path(struct warm *warm, const char *arg)
     int error = target_absolute(arg, path);
     size_t len = strlen(path);
     const struct hr_maps *maps = warm->job.maps;
-    const struct hr_map *map = error == 0 ? hr_maps_find(maps, path, len) : NULL;
-    bool any = map != NULL;
+    const struct hr_map *map = error == 0 && arg[0] ? hr_maps_find(maps, path, len) : NULL;
+    bool any = map != NULL, empty = arg[0] == '\0';
     if (map) {
         const char *below = path + map->path_len;
         error = add(warm, (unsigned)(map - maps->map), *below == '/' ? below + 1 : below);
     }
-    for (unsigned i = 0; i < maps->count && error == 0; i++) {
+    for (unsigned i = 0; i < maps->count && error == 0 && !empty; i++) {
         const struct hr_map *other = &maps->map[i];
         if (other->path_len > len && strncmp(other->path, path, len) == 0 && other->path[len] == '/') {
             error = add(warm, i, "");
@@ -124,8 +124,9 @@ static int add_path(struct warm *warm, const char *arg)
         }
     }
     if (error == 0 && !any) {
-        hr_complain("%s is in no map (HEADRACE_MAP %s)", *arg ? arg : "an empty path",
-                    maps->count ? "maps other paths" : "is not set");
+        char message[HR_MESSAGE_BYTES];
+        target_not_mapped(maps, arg, path, message);
+        hr_complain_of(arg, message);
         warm->failed++;
     } else if (error < 0) {
         hr_complain("%s: %s", arg, strerror(-error));
@@ -285,11 +286,14 @@ static int copy_path(struct warm *warm, const char *arg)
     const struct hr_maps *maps = warm->job.maps;
     int error = target_absolute(arg, path);
     const struct hr_map *map = error == 0 ? hr_maps_find(maps, path, strlen(path)) : NULL;
-    if (!map || (warm->copying.target.map && warm->copying.target.map != map)) {
-        hr_complain("%s is in %s", arg,
-                    map           ? "another map: --to takes paths of one"
-                    : maps->count ? "no map (HEADRACE_MAP maps other paths)"
-                                  : "no map (HEADRACE_MAP is not set)");
+    if (error < 0 || !map || (warm->copying.target.map && warm->copying.target.map != map)) {
+        char message[HR_MESSAGE_BYTES];
+        snprintf(message, sizeof message, "%s",
+                 error < 0 ? strerror(-error) : "is in another map: --to takes paths of one");
+        if (error == 0 && !map) {
+            target_not_mapped(maps, arg, path, message);
+        }
+        hr_complain_of(arg, message);
         warm->failed++;
         return 0;
     }

@@ -111,3 +111,55 @@ def test_status_json_is_one_object():
         s.job.good(["true"])
         data = json.loads(s.job.command("status", "--json").stdout)
         proc.expect(isinstance(data, dict) and data["pid"] > 0, "status --json", data)
+
+
+EXTRA = (["version", "x"], ["--version", "x"], ["help", "run", "x"], ["help", "settings", "x"], ["help", "--man", "x"], ["stop", "x"],
+         ["config", "x"], ["status", "x"], ["status", "--json", "x"], ["report", "x"], ["report", "--json", "x"], ["top", "x"],
+         ["top", "--count", "1", "x"], ["stall", "1", "x"], ["doctor", "true", "x"], ["completion", "bash", "x"], ["attach", "x"],
+         ["probe", "x"], ["daemon", "--cache-dir", "/none", "x"], ["bench", "s3://b", "s3://c"], ["index", "export", "f", "/p", "x"],
+         ["index", "import", "f", "x"], ["ls", "-x"], ["du", "-x"], ["count", "-x"], ["refresh", "-x"], ["warm", "-x"], ["run", "-x"])
+
+
+@test()
+def test_a_word_too_many_is_an_error():
+    job = headrace.Job("/data/a=s3://b/p", "http://127.0.0.1:9", timeout_s=1)
+    for argv in EXTRA:
+        done = job.command(*argv)
+        proc.expect_equal((done.returncode, done.stdout), (2, b""), "status and output of %s" % argv)
+        proc.expect(b"usage: headrace " in done.stderr or b"is no option" in done.stderr, "%s: no usage" % argv, done.stderr)
+
+
+@test()
+def test_names_of_no_map_are_told():
+    """One line each, that says which name, and why it is nobody's."""
+    here = os.path.realpath(proc.temp_folder("hr-here-"))
+    job = headrace.Job("/data/a=s3://b/p", "http://127.0.0.1:9", timeout_s=1)
+    bare = dict(job.env())
+    for command in (["ls"], ["ls", "-R"], ["du"], ["count"], ["refresh"], ["stat"], ["cat"], ["warm"], ["warm", "--to", here + "/to"]):
+        for name, want in (("", "headrace: '': an empty name"), (".", "headrace: .: %s is in no map (HEADRACE_MAP maps /data/a)" % here),
+                           ("/none", "headrace: /none is in no map (HEADRACE_MAP maps /data/a)"),
+                           ("x\ny\x1b[", "headrace: x\\x0ay\\x1b[: %s/x\\x0ay\\x1b[ is in no map" % here)):
+            done = job.command(*command, name, cwd=here)
+            lines = done.stderr.decode().splitlines()
+            proc.expect(done.returncode == 1 and done.stdout == b"" and lines and lines[0].startswith(want),
+                        "%s %r" % (command, name), done.returncode, lines)
+    for name, want in (("/data", "headrace: /data is in no map, it lies above /data/a"),
+                       ("http://b/p", "headrace: http://b/p: unknown scheme `http`"), ("s3://", "headrace: s3://: the bucket is missing")):
+        done = job.command("stat", name)
+        proc.expect(done.returncode == 1 and done.stderr.decode().startswith(want), name, done.stderr)
+    done = job.command("ls", "/none", env=bare)
+    proc.expect(b"HEADRACE_MAP is not set" in done.stderr, "without a map", done.stderr)
+    job.stop()
+
+
+@test()
+def test_bench_names_a_store_that_does_not_answer():
+    job = headrace.Job([], "http://127.0.0.1:9", timeout_s=5)
+    done = job.command("bench", "s3://bucket/some", timeout=30)
+    lines = done.stderr.decode().splitlines()
+    proc.expect_equal((done.returncode, done.stdout, len(lines)), (1, b"", 2), "status, output, lines: %s" % lines)
+    proc.expect("no answer from http://127.0.0.1:9 yet (LIST s3://bucket/some/)" in lines[0], "the first line", lines)
+    proc.expect("check the endpoint" in lines[1], "the second line", lines)
+    # The settings of a map count here, too.
+    done = job.command("bench", "s3://bucket/some", timeout=30, env=dict(job.env(), HEADRACE_ENDPOINT="http://127.0.0.1:7", HEADRACE_TIMEOUT_S="1"))
+    proc.expect(b"127.0.0.1:7" in done.stderr, "the endpoint", done.stderr)
