@@ -12,8 +12,8 @@
 
 #define TORN_TRIES 1000 /* of one record; the daemon writes 64 bytes */
 #define ID_DIGITS 16
-/* A field that the daemon may be writing. */
-#define SHARED(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+/* A field that the daemon may be writing: acquire keeps the second look at `seq` behind it. */
+#define SHARED(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 
 /* One record, whole. False: it is being written and its writer does not come on, or it is another inode's by
  * now. */
@@ -25,7 +25,7 @@ static bool read_record(const struct hr_resident *record, uint64_t ino, struct h
         if (seq & 1) {
             continue;
         }
-        uint64_t found = atomic_load_explicit(&record->ino, memory_order_relaxed);
+        uint64_t found = atomic_load_explicit(&record->ino, memory_order_acquire);
         *ret = (struct hr_identity){.ino = SHARED(record->object_ino),
                                     .dev = SHARED(record->object_dev),
                                     .size = SHARED(record->size),
@@ -33,7 +33,6 @@ static bool read_record(const struct hr_resident *record, uint64_t ino, struct h
                                     .file_id = SHARED(record->file_id)};
         *ret_nonce = SHARED(record->nonce);
         *ret_flags = SHARED(record->flags);
-        atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&record->seq, memory_order_relaxed) == seq) {
             return found == ino;
         }

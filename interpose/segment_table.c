@@ -35,15 +35,15 @@ static uint64_t cell_of(const struct hr_segment *segment)
     return segment->bytes > HR_CELL_BYTES ? WHOLE_CELL : segment->offset / HR_CELL_BYTES;
 }
 
-/* One place as it is; false: it is being written. */
+/* One place as it is; false: it is being written. Acquire keeps the second look at the version behind the
+ * fields. */
 static bool read_place(const struct place *place, uint64_t *ret_face_id, struct hr_segment *ret)
 {
     uint32_t version = atomic_load_explicit(&place->version, memory_order_acquire);
-    *ret_face_id = atomic_load_explicit(&place->face_id, memory_order_relaxed);
-    ret->offset = atomic_load_explicit(&place->offset, memory_order_relaxed);
-    ret->bytes = atomic_load_explicit(&place->bytes, memory_order_relaxed);
-    ret->file_id = atomic_load_explicit(&place->file_id, memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire);
+    *ret_face_id = atomic_load_explicit(&place->face_id, memory_order_acquire);
+    ret->offset = atomic_load_explicit(&place->offset, memory_order_acquire);
+    ret->bytes = atomic_load_explicit(&place->bytes, memory_order_acquire);
+    ret->file_id = atomic_load_explicit(&place->file_id, memory_order_acquire);
     return !(version & 1) && atomic_load_explicit(&place->version, memory_order_relaxed) == version;
 }
 
@@ -53,11 +53,11 @@ static bool write_place(struct place *place, uint64_t face_id, const struct hr_s
     if ((version & 1) || !atomic_compare_exchange_strong(&place->version, &version, version + 1)) {
         return false;
     }
-    atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&place->face_id, face_id, memory_order_relaxed);
-    atomic_store_explicit(&place->offset, segment->offset, memory_order_relaxed);
-    atomic_store_explicit(&place->bytes, segment->bytes, memory_order_relaxed);
-    atomic_store_explicit(&place->file_id, segment->file_id, memory_order_relaxed);
+    /* Release keeps each field behind the odd version. */
+    atomic_store_explicit(&place->face_id, face_id, memory_order_release);
+    atomic_store_explicit(&place->offset, segment->offset, memory_order_release);
+    atomic_store_explicit(&place->bytes, segment->bytes, memory_order_release);
+    atomic_store_explicit(&place->file_id, segment->file_id, memory_order_release);
     atomic_store_explicit(&place->version, version + 2, memory_order_release);
     return true;
 }

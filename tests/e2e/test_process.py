@@ -248,6 +248,32 @@ def test_ctrl_c_ends_a_stuck_open():
             proc.expect("KeyboardInterrupt" in open(log).read(), "no KeyboardInterrupt", open(log).read())
 
 
+@test(NEEDS)
+def test_ctrl_c_in_a_short_wait_is_not_lost():
+    """A wait below 2 s goes on to its end, and the handler's flag is there then: Python raises before its next step."""
+    code = ("import os, sys\n"
+            "try:\n    os.listdir(sys.argv[1])\n    os.open(sys.argv[1] + '/top.txt', os.O_RDONLY) if sys.argv[2] == 'open' else open(sys.argv[1] + '/top.txt').read()\n"
+            "    print('went on', flush=True)\nexcept KeyboardInterrupt: print('interrupted', flush=True)")
+    for how in ("open", "read"):
+        child = []
+
+        def fault(path, nth):
+            # The program waits for this very request.
+            child[0].send_signal(signal.SIGINT)
+            return ("stall", 1)
+
+        with servers.Rclone(fixtures.mixed()) as store, FaultProxy(store, fault) as proxy:
+            data = os.path.join(proc.temp_folder(), "data")
+            with headrace.Job("%s=s3://bkt/train" % data, proxy, access=store.access, secret=store.secret,
+                              prefetch="off") as job:
+                log = os.path.join(proc.temp_folder(), "log")
+                child.append(job.start([paths.PYTHON, "-c", code, data, how], log=log))
+                proc.expect_equal(child[0].wait(30), 0, "status of %s: %s" % (how, open(log).read()))
+                job.note_daemon()
+                proc.expect_equal(open(log).read(), "interrupted\n", how)
+                proc.expect_equal(proxy.seen, {"/bkt/train/top.txt": 1}, "requests of %s" % how)
+
+
 SAY = """
 import os, sys
 def fails():

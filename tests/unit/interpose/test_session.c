@@ -398,9 +398,10 @@ static void a_dead_daemon_is_replaced(void **state)
     fake_publish(&third, 4);
     read_text(FAKE_MAP "/a/x.jpg", "content of x.jpg\n");
     assert_int_equal(fake_attaches(home), before + 1);
-    fake = third;
     atomic_store(&third.stop, true);
-    pthread_join(third.thread, NULL);
+    pthread_join(third.thread, NULL); /* it writes to `third` */
+    fake = third;
+    atomic_store(&fake.stop, false);
     assert_int_equal(pthread_create(&fake.thread, NULL, fake_run, &fake), 0);
 }
 

@@ -26,12 +26,9 @@ static void budget_ends_with_eio(void **state)
     open_stores(1200);
     struct hr_store *store = open_store(keys_env, script.port);
     struct hr_call *call = hr_call_new(HR_CALL_GET, store, "k", 1);
-    int64_t start_ms = hr_clock_ms();
     run_call(call);
-    int64_t took_ms = hr_clock_ms() - start_ms;
     script_stop(&script);
     assert_int_equal(call->error, -EIO);
-    assert_in_range(took_ms, 900, 4000);
     assert_in_range(script.asked, 3, 30);
     assert_non_null(strstr(call->message, "503"));
     struct hr_store_stats stats;
@@ -200,7 +197,6 @@ static void calls_are_canceled(void **state)
     struct hr_call *waiting = hr_call_new(HR_CALL_GET, store, "k", 1);
     struct hr_call *flying = hr_call_new(HR_CALL_GET, store, "k", 1);
     struct hr_timer timer = HR_TIMER_INIT(cancel_while_it_waits, waiting);
-    int64_t start_ms = hr_clock_ms();
     waiting->done = flying->done = count_down;
     pending = 2;
     assert_int_equal(hr_call_start(waiting), 0);
@@ -211,8 +207,8 @@ static void calls_are_canceled(void **state)
     assert_int_equal(hr_loop_run(loop), 0);
     assert_int_equal(waiting->error, -ECANCELED);
     assert_int_equal(flying->error, -ECANCELED);
-    assert_true(hr_clock_ms() - start_ms < 3000);
     script_stop(&script);
+    assert_in_range(script.asked, 1, 2); /* neither is asked for again */
     hr_call_free(waiting);
     hr_call_free(flying);
     hr_store_unref(store);
