@@ -37,7 +37,7 @@ const struct hr_command hr_commands[] = {
      "or "
      "gzip. --other-endpoint: the other node reaches the same bucket at another address.",
      false},
-    {"stat", hr_cmd_stat, "stat PATH|URL...", "Size, time, ETag and key of a name.", false},
+    {"stat", hr_cmd_stat, "stat PATH|URL...", "Bucket, key, type, size, time and ETag of a name.", false},
     {"cat", hr_cmd_cat, "cat PATH|URL...", "Bytes of objects, through the cache.", false},
     {"warm", hr_cmd_warm, "warm [--to DIR] PATH...|-",
      "Brings files, and all below directories, into the cache and waits until they are there; `-` reads "

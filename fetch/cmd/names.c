@@ -41,7 +41,7 @@ static int stat_one(const char *arg)
     struct tm tm;
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &tm));
     printf("name:   %s\n", arg);
-    printf("source: %.*s %s%s\n", target.map->url_len, target.map->url, target.map->prefix, target.path);
+    printf("bucket: %s\nkey:    %s%s\n", target.map->bucket, target.map->prefix, target.path);
     printf("type:   %s\n", json_string_value(json_object_get(answer, "kind")));
     printf("size:   %lld\n", (long long)json_integer_value(json_object_get(answer, "size")));
     printf("mtime:  %s\n", date);

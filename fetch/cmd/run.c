@@ -31,12 +31,17 @@ struct run_args {
     struct hr_buf maps;          /* joined by newlines */
     const char *record, *replay; /* files, or NULL */
     bool init;
-    char program[256]; /* what the job is called in its report */
+    char program[256]; /* what the job is called in its report; "": it gets none */
 };
 
 /* COMMAND, and the script that it runs: its first argument where that is a file. Others may hold secrets. */
 static void name_program(struct run_args *args, char *const *command)
 {
+    const char *slash = strrchr(command[0], '/');
+    if (command[1] && strcmp(slash ? slash + 1 : command[0], "headrace") == 0 &&
+        strcmp(command[1], "probe") == 0) {
+        return; /* doctor's: the last job is still the one before */
+    }
     bool script = command[1] && command[1][0] != '-' && access(command[1], F_OK) == 0;
     snprintf(args->program, sizeof args->program, "%s%s%s", command[0], script ? " " : "",
              script ? command[1] : "");
@@ -198,7 +203,7 @@ static int prepare(struct run_args *args, struct hr_job *job)
     }
     char warning[HR_MESSAGE_BYTES] = "";
     uint32_t trees[HR_MAPS_MAX];
-    job->program = args->program;
+    job->program = args->program[0] ? args->program : NULL;
     error = hr_client_attach(job, trees, warning, message);
     if (error == 0 && warning[0]) {
         hr_complain("%s", warning);

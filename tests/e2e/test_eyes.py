@@ -283,3 +283,14 @@ def test_status_says_what_the_planner_does():
         proc.expect("in flight 1 queued 1" in top, "top", top)
         release.set()
         proc.expect_equal(child.wait(20), 0, "the job")
+
+
+@test(NEEDS)
+def test_doctor_is_no_job():
+    """The report after it is still the program's."""
+    with scene(fixtures.mixed()) as s:
+        s.job.good(["cat", s.data + "/top.txt"])
+        done = s.job.command("doctor")
+        proc.expect(b"preload      a program starts under it" in done.stdout, "doctor", done.stdout, done.stderr)
+        report = json.loads(s.job.command("report", "--json").stdout)
+        proc.expect_equal(report["program"], "cat", "whose report it is")
