@@ -227,7 +227,8 @@ static int parse_answer(const struct hr_buf *answer, json_t **ret, char message[
 {
     json_t *document = json_loadb(answer->data, answer->len, 0, NULL);
     if (!document) {
-        snprintf(message, HR_MESSAGE_BYTES, "the daemon's answer is malformed");
+        snprintf(message, HR_MESSAGE_BYTES,
+                 "the daemon's answer is malformed: is it of another version? `headrace stop` ends it");
         return -EPROTO;
     }
     const char *error_line = json_string_value(json_object_get(document, "error"));
@@ -257,7 +258,8 @@ int hr_client_ask(const struct hr_job *job, bool start, json_t *request, json_t 
         starting = false;
         if (fd < 0 && !start) {
             error = -ENOENT;
-            snprintf(message, HR_MESSAGE_BYTES, "no daemon serves %.500s", job->cache_dir);
+            snprintf(message, HR_MESSAGE_BYTES, "no daemon serves %.500s: nothing uses a map there now",
+                     job->cache_dir);
         } else if (fd < 0) {
             int started = start_daemon(job, message);
             error = started < 0 ? started : -EAGAIN;
@@ -319,7 +321,8 @@ int hr_client_attach(const struct hr_job *job, uint32_t *ret_trees, char ret_war
     }
     if (hr_settings_export(job->settings, export_setting, env) < 0) {
         json_decref(env);
-        snprintf(message, HR_MESSAGE_BYTES, "a setting is not valid UTF-8");
+        snprintf(message, HR_MESSAGE_BYTES,
+                 "a setting, map or AWS_ variable is not valid UTF-8; write odd bytes of a map as %%XX");
         return -EILSEQ;
     }
     json_t *answer = NULL;

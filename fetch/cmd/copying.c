@@ -31,16 +31,18 @@ int hr_copying_begin(struct hr_copying *copying, const struct hr_job *job, const
     copying->target.job = *job;
     copying->target.map = map;
     copying->target.tree = tree;
-    if (mkdir(dir, 0777) < 0 && errno != EEXIST) {
-        hr_complain("%s: %s", dir, strerror(errno));
-        return -errno;
+    int error = mkdir(dir, 0777) < 0 && errno != EEXIST ? -errno : 0;
+    if (error < 0) {
+        hr_complain("--to %s cannot be made: %s", dir, strerror(-error));
+        return error;
     }
     copying->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (copying->dir_fd < 0) {
-        hr_complain("%s: %s", dir, strerror(errno));
-        return -errno;
+        error = -errno;
+        hr_complain("--to %s cannot be opened as a directory: %s", dir, strerror(-error));
+        return error;
     }
-    int error = target_ask(&copying->target, "list", "", &answer, message);
+    error = target_ask(&copying->target, "list", "", &answer, message);
     if (error == 0) {
         error = named_index_map(json_string_value(json_object_get(answer, "index")), &copying->names);
         snprintf(message, sizeof message, "%s", strerror(-error));

@@ -186,7 +186,8 @@ static int import_from(const char *file, bool other_endpoint, const struct targe
         bool ended = (uint64_t)json_integer_value(json_object_get(state, "import_ends")) >= ends;
         error = ended ? -(int)json_integer_value(json_object_get(state, "import_error")) : -EIO;
         snprintf(message, HR_MESSAGE_BYTES, "%s",
-                 ended ? json_string_value(json_object_get(state, "import_message")) : "the daemon ended");
+                 ended ? json_string_value(json_object_get(state, "import_message"))
+                       : "the daemon ended: import again");
     }
     if (error == 0) {
         long long left_out = json_integer_value(json_object_get(state, "left_out"));

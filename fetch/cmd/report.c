@@ -183,7 +183,9 @@ int hr_cmd_report(int argc, char **argv)
     }
     json_t *document = newer(newest_running(&job), newest_ended(job.cache_dir));
     if (!document) {
-        hr_complain("no job has been reported in %s yet", job.cache_dir);
+        hr_complain(
+            "no job has been reported in %s yet: none has used a map there, or it was another cache_dir",
+            job.cache_dir);
         hr_job_free(&job);
         return HR_EXIT_FAILED;
     }

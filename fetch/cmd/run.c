@@ -80,7 +80,8 @@ static int parse(int argc, char **argv, struct run_args *args)
             args->init = true;
         } else if (strcmp(argv[i], "--map") == 0 && has_value) {
             if (add_map(&args->maps, argv[++i]) < 0) {
-                hr_complain("--map %s: too long", argv[i]);
+                hr_complain("run: --map %s: all maps together are longer than %u bytes", argv[i],
+                            HR_MAP_TEXT_MAX);
                 return -1;
             }
         } else if (strcmp(argv[i], "--record") == 0 && has_value) {
@@ -256,7 +257,7 @@ static int exec_command(struct hr_job *job, char **command)
     environ = job->envp;
     execvp(command[0], command);
     int error = errno;
-    hr_complain("%s: %s", command[0], strerror(error));
+    hr_complain("cannot run %s: %s", command[0][0] ? command[0] : "''", strerror(error));
     return error == ENOENT ? HR_EXIT_NOT_FOUND : HR_EXIT_CANNOT_EXEC;
 }
 
@@ -281,7 +282,7 @@ static int stay_as_parent(struct hr_job *job, char **command)
         _exit(exec_command(job, command));
     }
     if (child < 0) {
-        hr_complain("cannot start a process: %s", strerror(errno));
+        hr_complain("--init cannot start %s: %s", command[0], strerror(errno));
         return HR_EXIT_OWN;
     }
     for (;;) {

@@ -163,12 +163,13 @@ int hr_cmd_stop(int argc, char **argv)
     if (fd >= 0) {
         close(fd);
     }
-    hr_job_free(&job);
-    if (waited_ms >= HR_STOP_WAIT_MS) {
-        hr_complain("the daemon was told to stop and is still writing");
-        return HR_EXIT_FAILED;
+    bool ended = waited_ms < HR_STOP_WAIT_MS;
+    if (!ended) {
+        hr_complain("the daemon of %s was told to stop and has not ended within %d s; its log may say why",
+                    job.cache_dir, HR_STOP_WAIT_MS / 1000);
     }
-    return 0;
+    hr_job_free(&job);
+    return ended ? 0 : HR_EXIT_FAILED;
 }
 
 int hr_cmd_status(int argc, char **argv)

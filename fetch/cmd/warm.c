@@ -187,7 +187,8 @@ static int look(struct warm *warm, unsigned map)
                               json_pack("{s:s, s:I}", "op", "warming", "id", (json_int_t)share->id), &answer,
                               message);
     if (error < 0) {
-        hr_complain("the daemon ended before all was in the cache: %s", message);
+        hr_complain("the daemon ended before all was in the cache (%s): warm again, what came is still there",
+                    message);
         return error;
     }
     share->files = count(answer, "files");

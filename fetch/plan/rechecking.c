@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,8 +46,8 @@ static void checked(void *owner, int error)
         hr_index_sweep(tree->plan->index_dir, tree->id, tree->index.names->gen, tree->plan->options.boot);
     }
     if (error < 0) {
-        hr_log(HR_LOG_WARNING, "index not checked bucket=%s prefix=%s: error %d",
-               hr_store_bucket(tree->store), tree->shared->prefix, -error);
+        hr_log(HR_LOG_WARNING, "index not checked bucket=%s prefix=%s: %s", hr_store_bucket(tree->store),
+               tree->shared->prefix, strerror(-error));
     }
 }
 

@@ -225,7 +225,9 @@ static int open_network(struct daemon *daemon, char message[256])
         error = hr_stores_new(&stores, &daemon->stores);
     }
     if (error < 0) {
-        snprintf(message, 256, "cannot start the network: %s", strerror(-error));
+        snprintf(message, 256,
+                 "cannot start the network with %u threads and %u connections: %s (ulimit -u, -n)",
+                 http.threads, http.max_connections, strerror(-error));
     }
     return error;
 }
