@@ -203,6 +203,8 @@ struct hr_lane { /* of one endpoint */
     struct hr_lane *prev, *next;
     const struct hr_width *width; /* what tells it from others, as well */
     struct hr_want *queue[HR_REASON_COUNT];
+    struct hr_want
+        *first_last; /* of the look-ahead queue: what goes first ends with it; NULL: nothing does */
 };
 
 struct hr_making; /* a face on its way */
@@ -395,6 +397,8 @@ void hr_lanes_free(struct hr_plan *plan);
 void hr_lane_append(struct hr_want *want);
 void hr_lane_prepend(struct hr_want *want);
 void hr_lane_remove(struct hr_want *want);
+/* One that is queued by look-ahead goes behind those that were hurried before it, and before all others. */
+void hr_lane_hurry(struct hr_want *want);
 void hr_lane_placed(struct hr_want *want); /* it has got its place in the cache */
 /* The want whose request may start now, or NULL. */
 struct hr_want *hr_lane_next(struct hr_plan *plan);

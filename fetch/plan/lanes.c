@@ -67,9 +67,25 @@ void hr_lane_prepend(struct hr_want *want)
     enter_placed(want);
 }
 
+void hr_lane_hurry(struct hr_want *want)
+{
+    struct hr_lane *lane = want->lane;
+    struct hr_want **queue = &lane->queue[want->reason];
+    if (want->state != HR_WANT_QUEUED || want->reason != HR_REASON_LOOKAHEAD || want == lane->first_last) {
+        return;
+    }
+    DL_DELETE(*queue, want);
+    DL_APPEND_ELEM(*queue, lane->first_last, want); /* in front of all where there is none */
+    lane->first_last = want;
+}
+
 void hr_lane_remove(struct hr_want *want)
 {
-    DL_DELETE(want->lane->queue[want->reason], want);
+    struct hr_lane *lane = want->lane;
+    if (want == lane->first_last) {
+        lane->first_last = want == lane->queue[want->reason] ? NULL : want->prev;
+    }
+    DL_DELETE(lane->queue[want->reason], want);
     leave_placed(want);
 }
 

@@ -5,6 +5,7 @@
 #include "fetch/plan/guide.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -141,6 +142,50 @@ static unsigned collect_heads(struct hr_guide *guide, struct batch *heads[HR_HEA
     return count;
 }
 
+/* What a loader yields first is waited for before all that its other workers prepare: by turns of four of
+ * them it would be there after four batches. */
+static bool is_first(const struct batch *batch)
+{
+    return batch->number == 0;
+}
+
+/* How many batches its worker has before it. */
+static unsigned turn_of(const struct hr_guide *guide, const struct batch *batch)
+{
+    unsigned before = is_first(batch) ? 0 : 1;
+    for (const struct batch *one = guide->batches; before > 0 && one != batch; one = one->next) {
+        before += one->stream == batch->stream;
+    }
+    return before;
+}
+
+/* Of the heads only those that are opened soonest: a worker's second batch waits for the first ones of all.
+ */
+static unsigned soonest(const struct hr_guide *guide, struct batch *heads[HR_HEADS_MAX], unsigned count)
+{
+    unsigned first = 0, least = UINT_MAX;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned turn = turn_of(guide, heads[i]);
+        first = turn < least ? 0 : first;
+        least = turn < least ? turn : least;
+        if (turn == least) {
+            heads[first++] = heads[i];
+        }
+    }
+    return first;
+}
+
+/* Its worker may be understood after others, whose batches are queued by then. */
+static void hurry(struct hr_plan_tree *tree, uint32_t entry)
+{
+    char path[HR_KEY_MAX + 1];
+    int len = hr_index_path(&tree->index, entry, path, sizeof path);
+    struct hr_want *want = len > 0 ? hr_want_find(tree, path, (uint32_t)len) : NULL;
+    if (want) {
+        hr_lane_hurry(want);
+    }
+}
+
 /* False: there is no room for the next of its objects. */
 static bool ask_for_next(struct batch *batch)
 {
@@ -157,6 +202,9 @@ static bool ask_for_next(struct batch *batch)
             return false;
         }
         batch->asked++;
+        if (wanted && is_first(batch) && !large) {
+            hurry(tree, entry);
+        }
         if (wanted) {
             return true;
         }
@@ -170,6 +218,7 @@ static void advance(struct hr_plan *plan, struct hr_guide *guide)
     struct batch *heads[HR_HEADS_MAX];
     unsigned count;
     while ((count = collect_heads(guide, heads)) > 0) {
+        count = soonest(guide, heads, count);
         for (bool head_over = false; !head_over;) {
             for (unsigned i = 0; i < count; i++) {
                 if (plan->stats.queued >= HR_QUEUE_MAX || !ask_for_next(heads[i])) {

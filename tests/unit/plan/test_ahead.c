@@ -1,0 +1,115 @@
+/* The order in which announced objects are asked for: what an epoch begins with, then by turns of the
+ * workers. */
+#include "tests/unit/plan/lab.h"
+
+#include "fetch/plan/order_thread.h"
+
+#define BATCHES 4u
+#define BATCH 8u
+#define OBJECTS (BATCHES * BATCH)
+
+static uint32_t order[OBJECTS];
+
+static const char *key_of(uint32_t rank)
+{
+    static char key[24];
+    snprintf(key, sizeof key, "train/k%05u", rank);
+    return key;
+}
+
+/* Two requests at most, one of them left to demand: what is asked for ahead comes one after the other. */
+static void open_objects(struct lab *lab)
+{
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        s3_add(lab->s3, key_of(i), 1000);
+        order[i] = i * 7 % OBJECTS;
+    }
+    lab_open(lab, &(struct lab_options){.prefetch = true, .connections = 2});
+    lab->plan->options.lookahead = true;
+    lab->plan->options.order_search = HR_ORDER_MODE_OFF;
+    lab_list(lab);
+    for (uint32_t i = 0; i < BATCHES; i++) {
+        lab_announce(lab, order, BATCH, i);
+    }
+}
+
+static void opened(struct lab *lab, uint32_t position)
+{
+    hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
+                        hr_tree_get(lab->plan, lab->tree)->index.names->gen,
+                        lab_entry_in(lab, lab->tree, key_of(order[position])));
+}
+
+/* Numbers of cache files are given as requests begin. turns[i]: position in the epoch of what came as the
+ * i-th. */
+static void check_order(struct lab *lab, const uint32_t turns[OBJECTS])
+{
+    uint64_t first = UINT64_MAX;
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), OBJECTS);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        uint64_t id = lab_file_id(lab, key_of(i));
+        first = id < first ? id : first;
+    }
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        assert_int_equal(lab_file_id(lab, key_of(order[turns[i]])) - first, i);
+    }
+}
+
+/* The first batch, then the other worker's first one, then one object of each by turns. */
+static void test_first_batch_comes_first(void **state)
+{
+    struct lab *lab = *state;
+    uint32_t turns[OBJECTS];
+    open_objects(lab);
+    opened(lab, BATCH);
+    opened(lab, 0);
+    opened(lab, 1); /* enough: both workers are understood at once */
+    for (uint32_t i = 0; i < BATCH; i++) {
+        turns[i] = i;
+        turns[BATCH + i] = BATCH + i;
+        turns[2 * BATCH + 2 * i] = 2 * BATCH + i;
+        turns[2 * BATCH + 2 * i + 1] = 3 * BATCH + i;
+    }
+    assert_int_equal(lab_stats(lab).announced, OBJECTS);
+    check_order(lab, turns);
+}
+
+/* The other worker was understood first, and its batches were queued: only what was sent is before it. */
+static void test_first_batch_overtakes(void **state)
+{
+    struct lab *lab = *state;
+    uint32_t turns[OBJECTS];
+    open_objects(lab);
+    for (uint32_t i = 0; i < 3; i++) {
+        opened(lab, BATCH + i);
+    }
+    assert_int_equal(lab_stats(lab).announced, 2 * BATCH);
+    lab->plan->ahead_due = true;
+    hr_plan_pump(lab->plan);
+    assert_int_equal(lab_stats(lab).in_flight, 1);
+    opened(lab, 0);
+    assert_int_equal(lab_stats(lab).announced, OBJECTS);
+    turns[0] = BATCH;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        turns[1 + i] = i;
+    }
+    for (uint32_t i = 1; i < BATCH; i++) {
+        turns[BATCH + i] = BATCH + i;
+    }
+    for (uint32_t i = 0; i < BATCH; i++) {
+        turns[2 * BATCH + i] = 3 * BATCH + i;
+        turns[3 * BATCH + i] = 2 * BATCH + i;
+    }
+    check_order(lab, turns);
+}
+
+int main(void)
+{
+#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_set_up, lab_tear_down)
+    const struct CMUnitTest tests[] = {
+        LAB_TEST(test_first_batch_comes_first),
+        LAB_TEST(test_first_batch_overtakes),
+    };
+    return cmocka_run_group_tests_name("ahead", tests, NULL, NULL);
+}
