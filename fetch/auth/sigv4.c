@@ -24,8 +24,8 @@
 #define HEADER_LIKELY_BYTES 512
 
 struct hr_sigv4_signer {
-    uint8_t key[HR_SHA256_BYTES];
-    char *secret; /* what `key` was derived from; NULL: nothing cached */
+    struct hr_hmac *key; /* of the day */
+    char *secret;        /* what `key` was derived from; NULL: nothing cached */
     char day[DAY_BYTES + 1];
     char region[64];
     char service[32];
@@ -46,7 +46,7 @@ void hr_sigv4_signer_free(struct hr_sigv4_signer *signer)
 {
     if (signer != NULL) {
         hr_secret_free(signer->secret);
-        hr_secret_zero(signer, sizeof(*signer));
+        hr_hmac_free(signer->key);
         free(signer);
     }
 }
@@ -258,7 +258,7 @@ static bool key_is_cached(const struct hr_sigv4_signer *signer, const struct hr_
 }
 
 static int derive_key(const struct hr_credentials *credentials, const struct hr_sigv4_request *request,
-                      uint8_t ret_key[HR_SHA256_BYTES])
+                      struct hr_hmac **ret_key)
 {
     hr_cleanup(hr_buf_release) struct hr_buf first = HR_BUF_INIT(CANONICAL_MAX_BYTES);
     const char *parts[] = {request->region, request->service, "aws4_request"};
@@ -282,7 +282,7 @@ static int derive_key(const struct hr_credentials *credentials, const struct hr_
         }
     }
     if (r == 0) {
-        memcpy(ret_key, key, sizeof(key));
+        r = hr_hmac_new(key, sizeof(key), ret_key);
     }
     hr_secret_zero(key, sizeof(key));
     if (first.data != NULL) {
@@ -310,7 +310,9 @@ static int refresh_key(struct hr_sigv4_signer *signer, const struct hr_credentia
     }
     hr_secret_free(signer->secret);
     signer->secret = NULL;
-    r = derive_key(credentials, request, signer->key);
+    hr_hmac_free(signer->key);
+    signer->key = NULL;
+    r = derive_key(credentials, request, &signer->key);
     if (r < 0) {
         hr_secret_free(secret);
         return r;
@@ -342,7 +344,7 @@ int hr_sigv4_sign(struct hr_sigv4_signer *signer, const struct hr_credentials *c
         r = refresh_key(signer, credentials, request);
     }
     if (r == 0) {
-        r = hr_hmac_sha256(signer->key, sizeof(signer->key), text.data, text.len, signature);
+        r = hr_hmac_sign(signer->key, text.data, text.len, signature);
     }
     if (r == 0) {
         r = sorted_headers(request, sorted);

@@ -2,13 +2,20 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/opensslv.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fetch/base/cleanup.h"
+
+#define SHA256_BLOCK_BYTES 64
+#define HMAC_INNER_PAD 0x36 /* RFC 2104 */
+#define HMAC_OUTER_PAD 0x5c
 
 static const EVP_MD *digests[HR_DIGEST_KIND_COUNT];
 static pthread_once_t digests_once = PTHREAD_ONCE_INIT;
@@ -94,4 +101,75 @@ int hr_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t le
         return -EIO;
     }
     return 0;
+}
+
+/* The digest's state behind the padded key: RFC 2104's two halves begin there. */
+struct hr_hmac {
+    EVP_MD_CTX *inner, *outer, *work;
+};
+
+static EVP_MD_CTX *pad(const EVP_MD *md, const uint8_t key[SHA256_BLOCK_BYTES], uint8_t with)
+{
+    uint8_t block[SHA256_BLOCK_BYTES];
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    for (size_t i = 0; i < sizeof(block); i++) {
+        block[i] = key[i] ^ with;
+    }
+    if (ctx && (EVP_DigestInit_ex(ctx, md, NULL) != 1 || EVP_DigestUpdate(ctx, block, sizeof(block)) != 1)) {
+        EVP_MD_CTX_free(ctx);
+        ctx = NULL;
+    }
+    OPENSSL_cleanse(block, sizeof(block));
+    return ctx;
+}
+
+int hr_hmac_new(const void *key, size_t key_len, struct hr_hmac **ret)
+{
+    const EVP_MD *md = digest_of(HR_DIGEST_SHA256);
+    uint8_t block[SHA256_BLOCK_BYTES] = {0};
+    struct hr_hmac *hmac = calloc(1, sizeof(*hmac));
+    if (!md || !hmac) {
+        free(hmac);
+        return md ? -ENOMEM : -EIO;
+    }
+    int r = 0;
+    if (key_len > sizeof(block)) {
+        r = hr_digest(HR_DIGEST_SHA256, key, key_len, block);
+    } else if (key_len > 0) {
+        memcpy(block, key, key_len);
+    }
+    hmac->inner = r == 0 ? pad(md, block, HMAC_INNER_PAD) : NULL;
+    hmac->outer = r == 0 ? pad(md, block, HMAC_OUTER_PAD) : NULL;
+    hmac->work = EVP_MD_CTX_new();
+    OPENSSL_cleanse(block, sizeof(block));
+    if (!hmac->inner || !hmac->outer || !hmac->work) {
+        hr_hmac_free(hmac);
+        return r < 0 ? r : -ENOMEM;
+    }
+    *ret = hmac;
+    return 0;
+}
+
+static bool half(EVP_MD_CTX *work, const EVP_MD_CTX *begun, const void *bytes, size_t len, uint8_t *ret)
+{
+    return EVP_MD_CTX_copy_ex(work, begun) == 1 && EVP_DigestUpdate(work, bytes, len) == 1 &&
+           EVP_DigestFinal_ex(work, ret, NULL) == 1;
+}
+
+int hr_hmac_sign(struct hr_hmac *hmac, const void *bytes, size_t len, uint8_t ret[HR_SHA256_BYTES])
+{
+    uint8_t inner[HR_SHA256_BYTES];
+    bool done = half(hmac->work, hmac->inner, bytes, len, inner) &&
+                half(hmac->work, hmac->outer, inner, sizeof(inner), ret);
+    return done ? 0 : -EIO;
+}
+
+void hr_hmac_free(struct hr_hmac *hmac)
+{
+    if (hmac) {
+        EVP_MD_CTX_free(hmac->inner);
+        EVP_MD_CTX_free(hmac->outer);
+        EVP_MD_CTX_free(hmac->work);
+        free(hmac);
+    }
 }

@@ -26,6 +26,13 @@ void hr_digest_free(struct hr_digest_ctx *ctx); /* accepts NULL */
 int hr_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len,
                    uint8_t ret[HR_SHA256_BYTES]);
 
+/* HMAC-SHA256 with one key many times: what the key alone makes of it is computed once. Not by two threads at
+ * a time. */
+struct hr_hmac;
+int hr_hmac_new(const void *key, size_t key_len, struct hr_hmac **ret); /* 0, -EIO, -ENOMEM */
+int hr_hmac_sign(struct hr_hmac *hmac, const void *bytes, size_t len, uint8_t ret[HR_SHA256_BYTES]);
+void hr_hmac_free(struct hr_hmac *hmac); /* accepts NULL */
+
 /* CRCs as S3's x-amz-checksum-* define them; start with crc = 0, feed parts in order. */
 uint32_t hr_crc32(uint32_t crc, const void *bytes, size_t len);     /* ISO-HDLC (zlib) */
 uint32_t hr_crc32c(uint32_t crc, const void *bytes, size_t len);    /* Castagnoli */

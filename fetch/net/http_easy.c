@@ -17,7 +17,8 @@
 #define CONNECT_MS 1500L              /* TCP and TLS; another address is tried after it */
 #define STALL_BYTES_A_SECOND 1024L    /* slower than this ... */
 #define STALL_S 10L                   /* ... for this long: the transfer is dead */
-#define HEADER_TEXT_BYTES (64 * 1024) /* all request headers; S3 takes 8 KiB */
+#define HEADER_TEXT_BYTES (64 * 1024) /* all request headers; S3 takes 8 KiB... */
+#define HEADER_LIKELY_BYTES 512       /* ...and a signed GET has 350 */
 
 /* Debian configures libcurl with a CA bundle and a CA directory; with a directory set, libcurl re-reads the
  * bundle for every connection (25 ms of CPU). A libcurl that has only the directory keeps it. */
@@ -83,7 +84,6 @@ static int set_defaults(CURL *curl, struct hr_http_thread *thread)
     SET(CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     SET(CURLOPT_LOW_SPEED_LIMIT, STALL_BYTES_A_SECOND);
     SET(CURLOPT_LOW_SPEED_TIME, STALL_S);
-    SET(CURLOPT_TCP_KEEPALIVE, 1L);
     SET(CURLOPT_HTTP09_ALLOWED, 0L);
 #if LIBCURL_VERSION_NUM >= 0x075500
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -150,8 +150,17 @@ static CURLcode set_method(struct hr_http_easy *easy, enum hr_http_method method
     return bad;
 }
 
-/* The caller's headers as libcurl's list, in one piece of memory. "Name;" is libcurl's way to send an empty
- * value, "Name:" its way to leave one of its own out. */
+/* With its terminator. "Name;" is libcurl's way to send an empty value. */
+static int append_header(struct hr_buf *text, const struct hr_http_header *header)
+{
+    bool empty = header->value[0] == '\0';
+    int r = hr_buf_puts(text, header->name);
+    r = r < 0 ? r : hr_buf_puts(text, empty ? ";" : ": ");
+    return r < 0 ? r : hr_buf_append(text, header->value, strlen(header->value) + 1);
+}
+
+/* The caller's headers as libcurl's list, in one piece of memory. "Name:" is libcurl's way to leave one of
+ * its own out. */
 static int set_headers(struct hr_http_impl *impl, struct curl_slist **ret_list)
 {
     struct hr_http_request *request = &impl->request;
@@ -161,14 +170,12 @@ static int set_headers(struct hr_http_impl *impl, struct curl_slist **ret_list)
     struct hr_buf *text = &impl->header_text;
     text->ceiling = HEADER_TEXT_BYTES;
     hr_buf_reset(text);
-    int r = 0;
+    int r = hr_buf_reserve(text, HEADER_LIKELY_BYTES);
     for (unsigned i = 0; i < request->header_count && r == 0; i++) {
         const struct hr_http_header *header = &request->headers[i];
         starts[count++] = text->len;
         has_type = has_type || strcasecmp(header->name, "content-type") == 0;
-        r = header->value[0] != '\0' ? hr_buf_printf(text, "%s: %s", header->name, header->value)
-                                     : hr_buf_printf(text, "%s;", header->name);
-        r = r < 0 ? r : hr_buf_append(text, "", 1);
+        r = append_header(text, header);
     }
     if (request->method == HR_HTTP_PUT || request->method == HR_HTTP_POST) {
         starts[count++] = text->len;

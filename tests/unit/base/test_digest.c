@@ -65,6 +65,28 @@ static void hmac_matches_rfc4231(void **state)
     assert_hex(mac, sizeof(mac), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
+/* One key, many texts, in any order: each as if it were alone. */
+static void hmac_keeps_its_key(void **state)
+{
+    (void)state;
+    uint8_t key[131], one[HR_SHA256_BYTES], mac[HR_SHA256_BYTES];
+    char text[200];
+    memset(key, 0xaa, sizeof(key));
+    memset(text, 'x', sizeof(text));
+    static const size_t key_lens[] = {0, 1, 32, 63, 64, 65, 131};
+    for (size_t k = 0; k < sizeof(key_lens) / sizeof(key_lens[0]); k++) {
+        struct hr_hmac *hmac = NULL;
+        assert_int_equal(hr_hmac_new(key, key_lens[k], &hmac), 0);
+        for (size_t len = 0; len < sizeof(text); len += 13) {
+            assert_int_equal(hr_hmac_sign(hmac, text, len, mac), 0);
+            assert_int_equal(hr_hmac_sha256(key, key_lens[k], text, len, one), 0);
+            assert_memory_equal(mac, one, sizeof(mac));
+        }
+        hr_hmac_free(hmac);
+    }
+    hr_hmac_free(NULL);
+}
+
 static void crcs_match_check_values(void **state)
 {
     (void)state;
@@ -151,7 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(digests_match_vectors),           cmocka_unit_test(hmac_matches_rfc4231),
         cmocka_unit_test(md5_side_by_side_is_md5),         cmocka_unit_test(crcs_match_check_values),
-        cmocka_unit_test(crcs_match_reference_and_splits),
+        cmocka_unit_test(crcs_match_reference_and_splits), cmocka_unit_test(hmac_keeps_its_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
