@@ -1,0 +1,68 @@
+"""What the daemon asks of the kernel for an object of a cold epoch: system calls by their names, under strace."""
+import collections
+import contextlib
+import os
+import re
+
+from harness import fixtures, headrace, proc
+from harness.case import test
+from harness.scene import scene
+
+CONNECTIONS = 16
+READ_ALL = """
+import os, sys
+paths = sorted(os.path.join(here, name) for here, _, names in os.walk(sys.argv[1]) for name in names)
+print(sum(len(open(path, "rb").read()) for path in paths))
+"""
+# One file an object: written once, stamped once, named once (by renameat where there is no rename).
+ONCE = ("pwrite64", "utimensat", "rename")
+# How threads wake each other goes by how they meet: 6 to 8 an object, and not bounded closely.
+WAKES = ("futex", "write", "read", "epoll_wait")
+WAKES_MOST = 20
+# The rest of what is called for most objects does not: open, pwrite, utimensat, fstat, rename, close; send, recv, two of
+# libcurl's polls. 10.1 to 10.4 here; one call more for every object shows.
+OTHERS_MOST = 11.0
+
+
+@contextlib.contextmanager
+def traced(job, log):
+    """The job's daemon under strace, from before its first request."""
+    os.makedirs(job.cache, 0o700)
+    argv = ["strace", "-f", "-qq", "-o", log, job.program, "daemon", "--cache-dir", job.cache]
+    child = proc.start(argv, log + ".out", env=job.env())
+    try:
+        proc.wait_until(lambda: os.path.exists(os.path.join(job.cache, "sock")), 20, "the daemon's socket")
+        yield
+    finally:
+        job.stop()
+        proc.expect_equal(child.wait(20), 0, "status of the daemon")
+
+
+def calls_between(log, first, last):
+    """Names of the calls from the first line with one text to the last with the other."""
+    with open(log, errors="replace") as file:
+        lines = [line for line in file if " resumed>" not in line]
+    begin = next(at for at, line in enumerate(lines) if first in line)
+    end = max(at for at, line in enumerate(lines) if last in line)
+    found = (re.match(r"\d+ +(\w+)\(", line) for line in lines[begin:end + 1])
+    return collections.Counter(one.group(1) for one in found if one)
+
+
+@test(("strace", "nginx", "rclone"), timeout=120)
+def test_system_calls_an_object():
+    with scene(connections=CONNECTIONS) as s:
+        log = os.path.join(proc.temp_folder(), "strace")
+        with traced(s.job, log):
+            read = int(s.job.python(READ_ALL, s.data))
+            headrace.wait_idle(s.job)
+        want = fixtures.tree_digests(s.local)
+        proc.expect_equal(read, sum(os.path.getsize(os.path.join(s.local, name)) for name in want), "bytes read")
+        calls = calls_between(log, '"GET /', "/objects/")
+        for name in ONCE:
+            count = sum(count for call, count in calls.items() if call.startswith(name))
+            proc.expect(len(want) <= count <= len(want) + 8, "%d of %s for %d objects" % (count, name, len(want)), calls)
+        proc.expect(calls["connect"] <= 2 * CONNECTIONS, "%d connections" % calls["connect"], calls)
+        wakes = sum(calls[name] for name in WAKES) / len(want)
+        others = sum(count for name, count in calls.items() if name not in WAKES and count > len(want) / 2) / len(want)
+        proc.expect(others <= OTHERS_MOST and wakes <= WAKES_MOST, "%.2f calls an object, and %.1f to wake and to wait" % (
+            others, wakes), calls)
