@@ -6,6 +6,7 @@
 
 #define PARENTS_KNOWN 4u  /* from so many nodes on their average fan-out is believed; ours */
 #define PLACE_LEAST 1e-15 /* a double has no finer places */
+#define KNOWN_PARTS 12.0  /* the place of a byte that was seen, in places between two such; ours */
 #define WAY_MOST 1e6      /* "very far"; ours */
 #define CUT_STEPS 64.0    /* a cut is as fine as this part of what it divides; ours */
 
@@ -146,17 +147,24 @@ void hr_ladder_neighbours(struct hr_ladder *ladder, struct hr_key before, struct
 {
     uint32_t shared = hr_key_shared(before, key);
 
-    ladder->keys++;
     ladder->stale = true;
     if (shared < ladder->prefix_len || shared >= key.len) {
         return;
     }
-    ladder->crossed[level_at(ladder, key, shared)]++;
+    uint32_t level = 0;
+    for (uint32_t at = ladder->prefix_len; at < key.len; at++) {
+        ladder->passed[level]++;
+        if (at >= shared) {
+            ladder->crossed[level] += at == shared;
+            ladder->entered[level] += at > shared;
+            set_add(ladder->seen[level], byte_at(key, at));
+        }
+        level = next_level(level, byte_at(key, at));
+    }
     set_add(ladder->common, byte_at(key, shared));
     if (shared < before.len) {
         set_add(ladder->common, byte_at(before, shared));
     }
-    add_bytes(ladder, key, shared);
 }
 
 void hr_ladder_seen(struct hr_ladder *ladder, struct hr_key before, struct hr_key key)
@@ -170,32 +178,35 @@ void hr_ladder_seen(struct hr_ladder *ladder, struct hr_key before, struct hr_ke
     ladder->stale = true;
 }
 
-/* Children of a node there: as counted where enough nodes were, else at least what was seen. */
-static double fan_out(const struct hr_ladder *ladder, uint32_t level, uint64_t parents)
+/* Keys below a node there and below each of its children: as counted where enough nodes were, else what
+ * was seen times what lies below. A byte has at most as many values as were seen. */
+static void weigh_level(struct hr_ladder *ladder, uint32_t level)
 {
-    double counted = 1 + (double)ladder->crossed[level] / (double)parents;
+    double one = ladder->below[level + 1];
+    double nodes = 1 + (double)ladder->entered[level];
+    double children = 1 + (double)ladder->crossed[level] / nodes;
     unsigned seen = set_count(ladder->seen[level]);
-    return parents < PARENTS_KNOWN && counted < seen && ladder->branched[level] > 0 ? seen : counted;
+    bool known = nodes >= PARENTS_KNOWN;
+    bool one_byte = level % HR_LADDER_PART_BYTES < HR_LADDER_PART_BYTES - 1;
+
+    if (seen > 1 &&
+        ((one_byte && children > seen) || (!known && children < seen && ladder->branched[level] > 0))) {
+        children = seen;
+        known = false;
+    }
+    double below = known ? (1 + (double)ladder->passed[level]) / nodes : one * children;
+    ladder->below[level] = below;
+    ladder->unit[level] = seen > 1 ? (below - below / children) / (seen - 1) : 0;
 }
 
 static void weigh(struct hr_ladder *ladder)
 {
-    double fan[HR_LADDER_LEVELS];
-    uint64_t parents = 1;
-
     if (!ladder->stale) {
         return;
     }
-    for (uint32_t level = 0; level < HR_LADDER_LEVELS; level++) {
-        fan[level] = fan_out(ladder, level, parents);
-        parents += ladder->crossed[level];
-    }
     ladder->below[HR_LADDER_LEVELS] = 1;
     for (uint32_t level = HR_LADDER_LEVELS; level-- > 0;) {
-        unsigned seen = set_count(ladder->seen[level]);
-        double one = ladder->below[level + 1];
-        ladder->below[level] = one * fan[level];
-        ladder->unit[level] = seen > 1 ? (ladder->below[level] - one) / (seen - 1) : 0;
+        weigh_level(ladder, level);
     }
     ladder->stale = false;
 }
@@ -220,8 +231,16 @@ static double before_in_node(const struct hr_ladder *ladder, struct hr_key key, 
 /* Keys of the node `key[:from]` that come behind key. */
 static double after_in_node(const struct hr_ladder *ladder, struct hr_key key, uint32_t from)
 {
-    double rest = ladder->below[level_at(ladder, key, from)] - before_in_node(ladder, key, from);
-    return rest > 0 ? rest : 0;
+    uint32_t level = level_at(ladder, key, from);
+    double sum = 0;
+    for (uint32_t at = from; at < key.len; at++) {
+        if (ladder->unit[level] > 0) {
+            unsigned upto = set_rank(ladder->seen[level], byte_at(key, at) + 1u);
+            sum += (set_count(ladder->seen[level]) - upto) * ladder->unit[level];
+        }
+        level = next_level(level, byte_at(key, at));
+    }
+    return sum;
 }
 
 double hr_ladder_between(struct hr_ladder *ladder, struct hr_key low, struct hr_key high)
@@ -355,7 +374,7 @@ static unsigned inside_at(struct hr_key key, uint32_t from)
 }
 
 /* Where key lies among all strings that share its first `from` bytes, 0 to 1: a number whose digits are
- * the bytes seen there. */
+ * the bytes seen there, and narrow places between them for all others. */
 static double place_of(const struct hr_ladder *ladder, struct hr_key key, uint32_t from)
 {
     uint32_t level = level_at(ladder, key, from);
@@ -370,8 +389,9 @@ static double place_of(const struct hr_ladder *ladder, struct hr_key key, uint32
         unsigned byte = byte_at(key, at);
         bool known = set_has(seen, byte);
         if (digits != 1 || !known) {
-            unit /= 2 * digits + 2;
-            place += unit * (2 * set_rank(seen, byte) + known + 1);
+            unit /= digits * (KNOWN_PARTS + 1) + 1;
+            place += unit * (set_rank(seen, byte) * (KNOWN_PARTS + 1) + (known ? 1 : 0.5));
+            unit *= KNOWN_PARTS;
         }
         if (!known) {
             break;
@@ -418,10 +438,11 @@ uint32_t hr_ladder_interpolate(struct hr_ladder *ladder, struct hr_key low, stru
         }
         unsigned digit = 1;
         if (digits > 1) {
-            unit /= 2 * digits + 2;
-            double rank = wanted / unit / 2;
-            digit = rank < 1 ? 1 : rank >= digits ? digits : (unsigned)rank;
-            wanted -= unit * 2 * digit;
+            unit /= digits * (KNOWN_PARTS + 1) + 1;
+            double rank = (wanted / unit - 1) / (KNOWN_PARTS + 1);
+            digit = rank < 0 ? 1 : rank >= digits - 1 ? digits : (unsigned)rank + 1;
+            wanted -= unit * ((digit - 1) * (KNOWN_PARTS + 1) + 1);
+            unit *= KNOWN_PARTS;
         }
         ret_cut[len++] = (char)choice[digit - 1];
         level = next_level(level, choice[digit - 1]);

@@ -23,8 +23,9 @@ struct hr_key {
 
 struct hr_ladder {
     uint32_t prefix_len;
-    uint64_t keys;                       /* pairs of neighbours seen */
-    uint64_t crossed[HR_LADDER_LEVELS];  /* neighbours that first differ at this byte */
+    uint64_t passed[HR_LADDER_LEVELS];   /* keys that have this byte, behind a neighbour, */
+    uint64_t crossed[HR_LADDER_LEVELS];  /* first differ from it there, */
+    uint64_t entered[HR_LADDER_LEVELS];  /* or did before */
     uint64_t branched[HR_LADDER_LEVELS]; /* the same of keys that probes found */
     uint64_t seen[HR_LADDER_LEVELS][4];  /* bytes seen there, a bit each */
     uint64_t common[4];                  /* bytes seen where keys branch */

@@ -9,9 +9,10 @@
 #include "interpose/index.h"
 
 #define SURPLUS_GROWTH 6.0 /* what comes unexpectedly goes on for so many times as long */
-#define FIRST_PAGES 2u     /* so few pages are all unexpected: */
-#define FIRST_TIMES 8.0    /* they tell of at most so many times as much */
-#define END_PART 8u        /* the last of so many parts of a page tells where it ends */
+#define FIRST_PAGES 2u     /* of so few pages all is unexpected but what they tell themselves: */
+#define FIRST_TIMES 8.0    /* of at most so many times as much */
+#define END_PART 8u        /* the last of so many parts of a page tells where it ends, */
+#define END_TIMES 4.0      /* when it has so many times as much as it may: it is few keys */
 #define FORK_PART 16u      /* and of so many, how its keys branch there */
 #define LEARN_PAGES 128u   /* pages that are learned from whole; then one in LEARN_EVERY */
 #define PLACE_PAGES 2.0    /* so many pages tell by place how much is left, */
@@ -203,7 +204,7 @@ static double unexpected(struct hr_list_lanes *lanes, const struct lane *lane, c
     struct hr_key near = listed_key(&listed[take - take / END_PART - 1]);
     double factor = 2 * hr_lane_correction(lanes, lane);
     double whole = take - factor * hr_ladder_between(&lanes->ladder, from, last);
-    double end = take / END_PART - factor * hr_ladder_between(&lanes->ladder, near, last);
+    double end = take / END_PART - END_TIMES * factor * hr_ladder_between(&lanes->ladder, near, last);
     return whole > END_PART * end ? whole : END_PART * end;
 }
 
@@ -258,8 +259,14 @@ static int move_lane(struct hr_list_lanes *lanes, struct lane *lane, const struc
     }
     lane->fork = hr_key_shared(listed_key(&listed[take - take / FORK_PART - 1]), last);
     hr_ladder_seen(&lanes->ladder, (struct hr_key){NULL, 0}, last);
+    bool first = lanes->pages_in <= FIRST_PAGES;
+    if (first) {
+        learn(lanes, lane, listed, take);
+    }
     compare_guess(lanes, lane, listed, take);
-    learn(lanes, lane, listed, take);
+    if (!first) {
+        learn(lanes, lane, listed, take);
+    }
     rc = hr_lane_advance(lane, last);
     if (rc == 0) {
         compare_place(lanes, lane);

@@ -16,12 +16,13 @@
 #define PROBES_A_PAGE 1.7  /* and for each page that the listing is thought to have */
 #define LATE_ROUNDS 1.0    /* so many pages a lane are left: the end */
 
-/* Few at first, then as pages come: up to 3 a page, in a long listing one in 8 pages. */
+/* Most of them early, then as pages come, in a long listing one in 8 pages: below 3 a page of a million keys.
+ */
 static uint64_t probes_allowed(const struct hr_list_lanes *lanes)
 {
     uint64_t pages = lanes->pages_in;
-    uint64_t early = pages * 16 < 512 ? pages * 16 : 512;
-    uint64_t later = pages * 2 < 2100 ? pages * 2 : 2100;
+    uint64_t early = pages * 16 < 1024 ? pages * 16 : 1024;
+    uint64_t later = pages * 3 / 2 < 1600 ? pages * 3 / 2 : 1600;
     return PROBES_FIRST + early + later + pages / 8;
 }
 
@@ -80,8 +81,9 @@ static int look_up(struct hr_list_lanes *lanes, struct lane *lane, struct hr_lis
     uint32_t at = end.at != NULL ? hr_key_shared(low, end) : lanes->ladder.prefix_len;
 
     unsigned looks = lanes->pages_in == 1 ? LOOKS_FIRST : LOOKS_A_LEVEL;
-    for (; at < low.len && at <= lane->fork; at++) {
-        for (unsigned nth = 0; nth < looks; nth++) {
+    uint32_t first = at;
+    for (unsigned nth = 0; nth < looks; nth++) {
+        for (at = first; at < low.len && at <= lane->fork; at++) {
             uint32_t len = nth == 0 ? hr_ladder_leave(low, at, cut)
                                     : hr_ladder_ahead(&lanes->ladder, low, at, (double)nth / looks, cut);
             struct hr_key key = {cut, len};
@@ -123,8 +125,32 @@ static int probe_gap(struct hr_list_lanes *lanes, struct lane *lane, uint32_t nu
             }
         }
     }
-    gap->solid = gap->probing == 0;
+    gap->solid = true;
     return 0;
+}
+
+/* The gap with most keys for each probe in it, of those that hold more than `enough` for each. NULL: none. */
+static struct lane *largest_gap(struct hr_list_lanes *lanes, double enough, uint32_t *ret_number)
+{
+    struct lane *largest = NULL;
+    double most = enough;
+    for (uint32_t i = 0; i < lanes->lane_room; i++) {
+        struct lane *lane = &lanes->lanes[i];
+        for (uint32_t j = 0; j < lane->gap_count; j++) {
+            struct gap *gap = &lane->gaps[j];
+            if (gap->solid || gap->first.at == NULL || gap->probing >= PROBES_A_GAP) {
+                continue;
+            }
+            double keys = hr_lane_gap_keys(lanes, lane, j);
+            double each = gap->probing > 0 ? keys / gap->probing : keys;
+            if (each > most) {
+                most = each;
+                largest = lane;
+                *ret_number = j;
+            }
+        }
+    }
+    return largest;
 }
 
 /* Asks about the largest gap that is too large. 1, 0 or -ENOMEM. */
@@ -142,25 +168,22 @@ static int look_ahead(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret
 
     for (uint32_t i = 0; i < lanes->lane_room; i++) {
         struct lane *lane = &lanes->lanes[i];
-        if (!lane->used) {
-            continue;
-        }
-        if (lane->begun && lanes->lane_count < (unsigned)lanes->width && hr_lane_astray(lanes, lane)) {
+        if (lane->used && lane->begun && lanes->lane_count < (unsigned)lanes->width &&
+            hr_lane_astray(lanes, lane)) {
             int rc = room_for_look_up(lanes) ? look_up(lanes, lane, ret) : 0;
             if (rc != 0) {
                 lanes->look_ups++;
                 return rc;
             }
         }
-        for (uint32_t j = 0; j < lane->gap_count; j++) {
-            struct gap *gap = &lane->gaps[j];
-            double keys = gap->solid || gap->first.at == NULL ? 0 : hr_lane_gap_keys(lanes, lane, j);
-            if (keys > enough && gap->probing < keys / enough && gap->probing < PROBES_A_GAP) {
-                int rc = probe_gap(lanes, lane, j, keys / enough + 1, ret);
-                if (rc != 0) {
-                    return rc;
-                }
-            }
+    }
+    struct lane *lane;
+    uint32_t number;
+    while ((lane = largest_gap(lanes, enough, &number)) != NULL) {
+        double keys = hr_lane_gap_keys(lanes, lane, number);
+        int rc = probe_gap(lanes, lane, number, keys / enough + 1, ret);
+        if (rc != 0) {
+            return rc;
         }
     }
     return 0;

@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WASTE_PART 0.2   /* of a short listing's pages may bring nothing; */
-#define WASTE_A_LANE 0.3 /* so much of a page each lane costs at its end */
+#define WASTE_PART 0.22  /* of a listing's pages may bring nothing; */
+#define WASTE_A_LANE 0.5 /* so much of a page each lane more costs at its end; */
+#define TRUST_PART 0.35  /* and so much of what is guessed to be left is believed, */
+#define TRUST_TIMES 1.5  /* what a lane ran into unexpectedly up to so many times what came */
+#define ALWAYS_PAGES 5.0 /* but a range that is pictured as longer is worth two lanes always */
 #define SHORT_ROUNDS 8.0 /* a listing of fewer pages a lane is short: */
 #define STEAL_SHORT 1.5  /* a range of fewer pages is left to its lane there */
-#define SPARE_PART 0.3   /* so much better must a cut halve that makes one page more, */
+#define SPARE_PART 0.5   /* so much better must a cut halve that makes one page more, */
 #define SPARE_PAGES 8.0  /* in a range of fewer pages: of more no guess is that good */
 
 int hr_lane_copy(struct hr_key key, struct text *ret)
@@ -245,15 +248,14 @@ static int split(struct hr_list_lanes *lanes, struct lane *victim, uint32_t from
 
 bool hr_lanes_room(struct hr_list_lanes *lanes, unsigned pages_ahead)
 {
-    if (lanes->pages_in > lanes->width_max) {
-        return true;
-    }
-    double left = hr_lanes_keys(lanes) / lanes->page_keys;
     double came = (double)lanes->pages_in + pages_ahead;
-    if (left < lanes->width_max && left > came) {
-        left = came; /* of few pages the picture tells more than there are */
+    double surplus = 0;
+    for (uint32_t i = 0; i < lanes->lane_room; i++) {
+        surplus += lanes->lanes[i].used ? lanes->lanes[i].surplus / lanes->page_keys : 0;
     }
-    return lanes->wasted + WASTE_A_LANE * (lanes->lane_count + 1) <= WASTE_PART * (came + left);
+    double pictured = hr_lanes_keys(lanes) / lanes->page_keys - surplus;
+    double left = (pictured > 0 ? pictured : 0) + fmin(surplus, TRUST_TIMES * came);
+    return lanes->wasted + WASTE_A_LANE * lanes->lane_count <= WASTE_PART * (came + TRUST_PART * left);
 }
 
 /* Pages of which a range is worth two lanes. In a short listing every part of a page shows, and no range is
@@ -273,16 +275,14 @@ int hr_lanes_steal(struct hr_list_lanes *lanes)
     struct lane *victim = NULL;
     uint32_t at = 0;
 
-    if (!hr_lanes_room(lanes, 0)) {
-        return 0;
-    }
-    double most = steal_pages(lanes) * lanes->page_keys;
+    bool room = hr_lanes_room(lanes, 0);
+    double most = (room ? steal_pages(lanes) : ALWAYS_PAGES) * lanes->page_keys;
     for (uint32_t i = 0; i < lanes->lane_room; i++) {
         struct lane *lane = &lanes->lanes[i];
         if (!lane->used || lane->gap_count < 2) {
             continue;
         }
-        double keys = hr_lane_keys(lanes, lane);
+        double keys = hr_lane_keys(lanes, lane) - (room ? 0 : lane->surplus);
         uint32_t middle = keys > most ? middle_gap(lanes, lane) : 0;
         if (middle > 0) {
             most = keys;

@@ -130,20 +130,17 @@ static void test_shapes_ascend(void **state)
 }
 
 /* A million keys at 48 lanes; a perfect split needs 21 rounds. Of the skewed set 95 % lie in one of 1000
- * folders: that is found after three rounds, and the many lanes are there four later. */
+ * folders: that is found out in the middle of what looks like a short listing. */
 static void test_million(void **state)
 {
-    static const unsigned rounds_max[SHAPE_COUNT] = {
-        [SHAPE_SEQUENTIAL] = 28, [SHAPE_HEX] = 28,     [SHAPE_IMAGENET] = 28, [SHAPE_DEEP] = 28,
-        [SHAPE_FLAT] = 28,       [SHAPE_UNICODE] = 28, [SHAPE_SKEWED] = 29};
     (void)state;
     for (int shape = 0; shape < SHAPE_COUNT; shape++) {
         struct rounds result = count_rounds((enum shape)shape, 1000000, 48);
         print_message("%-10s rounds %u, pages %lu, probes %lu\n", shape_names[shape], result.rounds,
                       (unsigned long)result.progress.pages, (unsigned long)result.progress.probes);
-        assert_true(result.rounds <= rounds_max[shape]);
-        assert_true(result.progress.pages <= 1250);
-        assert_true(result.progress.probes <= 3000);
+        assert_true(result.rounds <= 28);
+        assert_true(result.progress.pages <= 1150);
+        assert_true(result.progress.probes <= 2000);
     }
 }
 
@@ -173,9 +170,9 @@ static void test_short(void **state)
             pages += result.progress.pages;
         }
     }
-    assert_true(most <= 1.8);
-    assert_true(sum <= 1.34 * SHAPE_COUNT * sizeof(counts) / sizeof(*counts));
-    assert_true(rounds <= 360);
+    assert_true(most <= 1.65);
+    assert_true(sum <= 1.25 * SHAPE_COUNT * sizeof(counts) / sizeof(*counts));
+    assert_true(rounds <= 395);
     assert_true(idle_pages * 50 <= pages); /* that a lane is at its end is asked by one key */
 }
 
