@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WASTE_PART 0.22  /* of a listing's pages may bring nothing; */
+#define WASTE_PART 0.25  /* of a listing's pages may bring nothing; */
 #define WASTE_A_LANE 0.5 /* so much of a page each lane more costs at its end; */
-#define TRUST_PART 0.35  /* and so much of what is guessed to be left is believed, */
-#define TRUST_TIMES 1.5  /* what a lane ran into unexpectedly up to so many times what came */
+#define TRUST_TIMES 1.5  /* what a lane ran into unexpectedly is believed up to so many times what came */
 #define ALWAYS_PAGES 5.0 /* but a range that is pictured as longer is worth two lanes always */
 #define SHORT_ROUNDS 8.0 /* a listing of fewer pages a lane is short: */
 #define STEAL_SHORT 1.5  /* a range of fewer pages is left to its lane there */
@@ -255,7 +254,7 @@ bool hr_lanes_room(struct hr_list_lanes *lanes, unsigned pages_ahead)
     }
     double pictured = hr_lanes_keys(lanes) / lanes->page_keys - surplus;
     double left = (pictured > 0 ? pictured : 0) + fmin(surplus, TRUST_TIMES * came);
-    return lanes->wasted + WASTE_A_LANE * lanes->lane_count <= WASTE_PART * (came + TRUST_PART * left);
+    return lanes->wasted + WASTE_A_LANE * lanes->lane_count <= WASTE_PART * (came + left);
 }
 
 /* Pages of which a range is worth two lanes. In a short listing every part of a page shows, and no range is
