@@ -17,12 +17,11 @@
 #define TURN_TIMEOUT_MS 40000   /* longer than an attach may take: its thread is gone */
 #define INTERRUPTIBLE_AFTER_MS 2000
 #define RETRY_MS 10
-#define FOLDER_AT (sizeof("/objects/") - 1)
 #define DIRS_MAX 8 /* cache directories that one process sees in its life */
 
 struct hr_maps hr_maps;
 
-static _Atomic(struct hr_live *) current;
+_Atomic(struct hr_live *) hr_live_current;
 static _Atomic(const char *) cache_dir; /* NULL: not looked for yet */
 static _Atomic uint64_t failed_until_ms;
 /* Who attaches: tid in the low half, start time (ms) in the high one; 0 nobody. */
@@ -129,7 +128,7 @@ static int try_join(const char *dir)
         return error;
     }
     const struct hr_control *control = control_map.base;
-    struct hr_live *old = atomic_load(&current);
+    struct hr_live *old = hr_live_now();
     if (control->magic != HR_MAGIC_CONTROL || control->abi_version != HR_ABI_VERSION) {
         error = -EPROTO;
     } else if (control->uid != (uint32_t)HR_SYS0(SYS_geteuid)) {
@@ -170,7 +169,7 @@ static int try_join(const char *dir)
     live->dir = dir;
     live->dir_len = (uint32_t)strlen(dir);
     atomic_store_explicit(&cache_dir, dir, memory_order_release);
-    atomic_store_explicit(&current, live, memory_order_release);
+    atomic_store_explicit(&hr_live_current, live, memory_order_release);
     return 0;
 }
 
@@ -223,7 +222,7 @@ static int take_turn(uint64_t mine, const struct hr_live *before)
             return 0;
         }
         hr_sleep_ms(RETRY_MS);
-        if (atomic_load_explicit(&current, memory_order_acquire) != before) {
+        if (hr_live_now() != before) {
             return 1;
         }
     }
@@ -232,7 +231,7 @@ static int take_turn(uint64_t mine, const struct hr_live *before)
 /* A session with a living daemon, whatever it takes. */
 static int establish(void)
 {
-    struct hr_live *before = atomic_load_explicit(&current, memory_order_acquire);
+    struct hr_live *before = hr_live_now();
     uint64_t now_ms = hr_now_ms();
     if (now_ms < atomic_load_explicit(&failed_until_ms, memory_order_relaxed)) {
         return -EIO;
@@ -243,7 +242,7 @@ static int establish(void)
     }
     /* Whoever had the turn before us may have failed or succeeded meanwhile. */
     int error = 0;
-    if (atomic_load_explicit(&current, memory_order_acquire) == before) {
+    if (hr_live_now() == before) {
         if (hr_now_ms() < atomic_load_explicit(&failed_until_ms, memory_order_relaxed)) {
             error = -EIO;
         } else {
@@ -269,7 +268,7 @@ void hr_session_after_fork(void)
 
 bool hr_session_peek(struct hr_session *ret)
 {
-    struct hr_live *live = atomic_load_explicit(&current, memory_order_acquire);
+    struct hr_live *live = hr_live_now();
     if (live) {
         *ret = live->session;
     }
@@ -278,13 +277,13 @@ bool hr_session_peek(struct hr_session *ret)
 
 int hr_session_get(struct hr_session *ret)
 {
-    struct hr_live *live = atomic_load_explicit(&current, memory_order_acquire);
+    struct hr_live *live = hr_live_now();
     if (HR_UNLIKELY(!live || atomic_load_explicit(&live->session.control->retired, memory_order_acquire))) {
         int error = establish();
         if (error) {
             return error;
         }
-        live = atomic_load_explicit(&current, memory_order_acquire);
+        live = hr_live_now();
         if (!live) {
             return -EIO;
         }
@@ -307,7 +306,7 @@ static bool control_replaced(const struct hr_live *live)
 
 int hr_session_revive(void)
 {
-    struct hr_live *live = atomic_load_explicit(&current, memory_order_acquire);
+    struct hr_live *live = hr_live_now();
     if (live) {
         if (!hr_session_stale(live->session.control)) {
             return 0;
@@ -327,18 +326,7 @@ const char *hr_session_dir(const struct hr_session *session)
 
 int hr_session_file_path(const struct hr_session *session, uint64_t file_id, char *ret_path, size_t room)
 {
-    static const char shape[] = "/objects/XX/ID______________";
-    char digits[HR_HEX_DIGITS];
-    size_t len = session->live->dir_len;
-    if (len + sizeof(shape) > room) {
-        return -ENAMETOOLONG;
-    }
-    hr_hex16(file_id, digits);
-    memcpy(ret_path, session->live->dir, len);
-    memcpy(ret_path + len, shape, sizeof(shape));
-    memcpy(ret_path + len + FOLDER_AT, digits + HR_HEX_DIGITS - 2, 2);
-    memcpy(ret_path + len + sizeof(shape) - 1 - HR_HEX_DIGITS, digits, HR_HEX_DIGITS);
-    return (int)(len + sizeof(shape) - 1);
+    return hr_live_file_path(session->live, file_id, ret_path, room);
 }
 
 void hr_session_say(const struct hr_session *session, uint32_t tree)

@@ -27,8 +27,9 @@ struct hr_face {
 /* One byte: false is certain. */
 static inline bool hr_face_maybe(int fd)
 {
-    return fd >= 0 && (__builtin_expect(fd >= HR_STANDIN_MARKS, 0) ||
-                       atomic_load_explicit(&hr_standin_marks[fd], memory_order_relaxed) == HR_MARK_FACE);
+    return __builtin_expect((unsigned)fd >= HR_STANDIN_MARKS, 0)
+               ? fd >= 0
+               : atomic_load_explicit(&hr_standin_marks[fd], memory_order_relaxed) == HR_MARK_FACE;
 }
 /* Is there any in this process, or was there? For calls that name descriptors by other ways than a number. */
 extern _Atomic bool hr_faces_seen __attribute__((visibility("hidden")));

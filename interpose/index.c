@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "interpose/index_parts.h"
+#include "interpose/tiny.h"
 
 #define SECTION_ALIGN_BYTES 64u
 #define MD5_HEX_BYTES 32u
@@ -49,7 +50,7 @@ int hr_index_adopt(struct hr_index *ret, const void *base, uint64_t bytes)
 /* ---- names ------------------------------------------------------------------------------------------------
  */
 
-static uint64_t fold_product(uint64_t a, uint64_t b)
+static inline uint64_t fold_product(uint64_t a, uint64_t b)
 {
     unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -77,24 +78,36 @@ static uint64_t last_bytes(const char *name, size_t len)
     return len & 1 ? word | (uint64_t)(unsigned char)*name << shift : word;
 }
 
-uint64_t hr_index_hash_seeded(uint64_t seed, const char *name, size_t name_len)
+/* rest: what last_bytes says of the bytes behind the last eight. */
+static inline uint64_t hash_of(uint64_t seed, const char *name, size_t name_len, uint64_t rest)
 {
     /* Odd constants with mixed bits: 2^64 / golden ratio, and splitmix64's first multiplier. */
     const uint64_t step = 0x9e3779b97f4a7c15ull;
     uint64_t hash = seed ^ (name_len * 0xbf58476d1ce4e5b9ull);
+    const char *end = name + name_len / sizeof(hash) * sizeof(hash);
     uint64_t word;
 
-    for (; name_len >= sizeof(word); name += sizeof(word), name_len -= sizeof(word)) {
+    for (; name < end; name += sizeof(word)) {
         memcpy(&word, name, sizeof(word));
         hash = fold_product(hash ^ word, step) + word;
     }
-    word = last_bytes(name, name_len);
-    return hr_mix64(fold_product(hash ^ word, step) + word);
+    return hr_mix64(fold_product(hash ^ rest, step) + rest);
+}
+
+uint64_t hr_index_hash_seeded(uint64_t seed, const char *name, size_t name_len)
+{
+    size_t left = name_len % sizeof(uint64_t);
+    return hash_of(seed, name, name_len, last_bytes(name + name_len - left, left));
+}
+
+static inline uint64_t seed_of(uint32_t dir)
+{
+    return hr_mix64((uint64_t)dir + 1);
 }
 
 uint64_t hr_index_hash(uint32_t dir, const char *name, size_t name_len)
 {
-    return hr_index_hash_seeded(hr_mix64((uint64_t)dir + 1), name, name_len);
+    return hr_index_hash_seeded(seed_of(dir), name, name_len);
 }
 
 /* ---- directories ------------------------------------------------------------------------------------------
@@ -102,16 +115,15 @@ uint64_t hr_index_hash(uint32_t dir, const char *name, size_t name_len)
 
 /* The children of entry `number`; NULL: it has none. They have larger numbers, so no walk down meets a
  * directory twice, and no walk up either. */
-static const struct hr_dir *dir_of(const struct hr_index *index, uint32_t number)
+static inline const struct hr_dir *dir_of(const struct hr_index *index, uint32_t number)
 {
-    if (number >= index->names->entry_count || index->entries[number].kind != HR_KIND_DIR ||
-        index->entries[number].size >= index->names->dir_count) {
+    uint64_t entries = index->names->entry_count; /* at most UINT32_MAX */
+    const struct hr_entry *entry = &index->entries[number];
+    if (number >= entries || entry->kind != HR_KIND_DIR || entry->size >= index->names->dir_count) {
         return NULL;
     }
-    const struct hr_dir *dir = &index->dirs[index->entries[number].size];
-    bool fits = dir->first > number && dir->first <= index->names->entry_count &&
-                dir->count <= index->names->entry_count - dir->first;
-    return fits ? dir : NULL;
+    const struct hr_dir *dir = &index->dirs[entry->size];
+    return dir->first > number && (uint64_t)dir->first + dir->count <= entries ? dir : NULL;
 }
 
 const struct hr_dir *hr_index_dir(const struct hr_index *index, uint32_t entry)
@@ -165,62 +177,120 @@ static uint32_t lower_bound(const struct hr_index *index, const struct hr_dir *d
     return low;
 }
 
-static bool child_is(const struct hr_index *index, const struct hr_dir *dir, uint32_t number,
-                     const char *name, size_t name_len)
+/* number: of a child of dir. */
+static inline bool name_is(const struct hr_index *index, uint32_t number, const char *name, size_t name_len)
 {
     size_t len;
-
-    if (number < dir->first || number - dir->first >= dir->count) {
-        return false;
-    }
     const char *other = hr_index_name_of(index, &index->entries[number], &len);
-    return len == name_len && memcmp(other, name, name_len) == 0;
+    return len == name_len && hr_same_bytes(other, name, name_len);
 }
 
-/* Entry number of a child of directory number `number`, or 0 (the root, which is nobody's child). */
-static uint32_t find_child(const struct hr_index *index, const struct hr_dir *dir, uint32_t number,
-                           const char *name, size_t name_len)
+/* The same by binary search, where the hash slots do not tell. 0: none. */
+static __attribute__((noinline)) uint32_t search_child(const struct hr_index *index, const struct hr_dir *dir,
+                                                       const char *name, size_t name_len)
 {
-    uint64_t slots = index->names->hash_slots;
-    uint64_t at = hr_index_slot(hr_index_hash(number, name, name_len), slots);
+    uint32_t n = lower_bound(index, dir, name, name_len);
+    return n < dir->count && name_is(index, dir->first + n, name, name_len) ? dir->first + n : 0;
+}
 
-    if (name_len == 0) {
-        return 0;
-    }
-    for (unsigned probe = 0; probe < HR_INDEX_PROBES_MAX; probe++) {
-        uint32_t met = index->hash[at];
+/* Entry number of a child, or 0 (the root, which is nobody's child). */
+static inline uint32_t find_child(const struct hr_index *index, const struct hr_dir *dir, const char *name,
+                                  size_t name_len, uint64_t hash)
+{
+    const uint32_t *start = index->hash;
+    uint64_t slots = index->names->hash_slots;
+    const uint32_t *at = start + hr_index_slot(hash, slots);
+    uint32_t first = dir->first;
+    uint32_t count = dir->count;
+
+    for (unsigned left = HR_INDEX_PROBES_MAX; left > 0; left--) {
+        uint32_t met = *at++;
         if (met == 0) {
             return 0;
         }
-        if (child_is(index, dir, met, name, name_len)) {
+        /* Of a number below the first the difference is beyond any count. */
+        if (met - first < count && name_is(index, met, name, name_len)) {
             return met;
         }
-        at = at + 1 < slots ? at + 1 : 0;
+        if (at == start + slots) {
+            at = start;
+        }
     }
-    uint32_t n = lower_bound(index, dir, name, name_len);
-    return n < dir->count && child_is(index, dir, dir->first + n, name, name_len) ? dir->first + n : 0;
+    return search_child(index, dir, name, name_len);
+}
+
+/* One component of a path. */
+struct component {
+    size_t len;
+    uint64_t rest; /* for hash_of */
+};
+
+/* What is in front of the first slash of `word`, or false: there is none. */
+static inline bool cut_at_slash(struct component *part, uint64_t word)
+{
+    const uint64_t ones = 0x0101010101010101ull;
+    uint64_t slashes = word ^ '/' * ones;
+    uint64_t met = (slashes - ones) & ~slashes & ones << 7; /* its lowest bit is exact */
+    if (met == 0) {
+        return false;
+    }
+    unsigned bits = (unsigned)__builtin_ctzll(met) & ~7u;
+    part->len += bits / 8;
+    part->rest = word & (((uint64_t)1 << bits) - 1);
+    return true;
+}
+
+/* The component that begins at `name`; the path goes on for `left` bytes and began `before` bytes ahead. */
+static inline struct component component_of(const char *name, size_t left, size_t before)
+{
+    struct component part = {0};
+    uint64_t word;
+
+    for (; left - part.len >= sizeof(word); part.len += sizeof(word)) {
+        memcpy(&word, name + part.len, sizeof(word));
+        if (cut_at_slash(&part, le64toh(word))) {
+            return part;
+        }
+    }
+    size_t few = left - part.len;
+    if (few == 0) {
+        return part;
+    }
+    if (left + before >= sizeof(word)) {
+        /* The eight bytes that end with the path; zeros come in behind them. */
+        memcpy(&word, name + left - sizeof(word), sizeof(word));
+        word = le64toh(word) >> (sizeof(word) - few) * 8;
+    } else {
+        word = last_bytes(name + part.len, few);
+    }
+    if (!cut_at_slash(&part, word)) {
+        part.len = left;
+        part.rest = word;
+    }
+    return part;
 }
 
 int hr_index_lookup(const struct hr_index *index, const char *path, size_t path_len, uint32_t *ret_entry)
 {
+    const char *at = path;
+    const char *end = path + path_len;
     uint32_t number = 0;
-    size_t at = 0;
 
-    while (path_len > 0 && at <= path_len) {
+    while (path_len > 0 && at <= end) {
         const struct hr_dir *dir = dir_of(index, number);
         if (dir == NULL) {
             return -ENOTDIR;
         }
-        const char *slash = at < path_len ? memchr(path + at, '/', path_len - at) : NULL;
-        size_t len = slash ? (size_t)(slash - path) - at : path_len - at;
-        if (len > HR_NAME_BYTES_MAX) {
-            return -ENAMETOOLONG;
+        uint64_t seed = seed_of((uint32_t)index->entries[number].size);
+        struct component part = component_of(at, (size_t)(end - at), (size_t)(at - path));
+        if (part.len - 1 >= HR_NAME_BYTES_MAX) {
+            return part.len == 0 ? -ENOENT : -ENAMETOOLONG;
         }
-        number = find_child(index, dir, (uint32_t)(dir - index->dirs), path + at, len);
+        number = find_child(index, dir, at, part.len, hash_of(seed, at, part.len, part.rest));
         if (number == 0) {
             return -ENOENT;
         }
-        at += len + 1;
+        at += part.len + 1;
     }
     *ret_entry = number;
     return 0;

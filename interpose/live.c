@@ -153,6 +153,9 @@ static int map_view(const struct hr_session *session, uint32_t tree, uint32_t ge
     }
     view.states = part[1].base;
     view.uses = part[2].base;
+    const struct hr_tree *of = &session->control->trees[tree];
+    view.ino_head =
+        hr_object_ino_head(of->salt, of->prefix, of->prefix_len <= HR_KEY_MAX ? of->prefix_len : HR_KEY_MAX);
     *kept = view;
     *ret = kept;
     return 0;
@@ -192,25 +195,23 @@ int hr_session_tree(const struct hr_session *session, uint32_t tree, const struc
 
 const struct hr_residents *hr_session_residents(void)
 {
-    struct hr_session session;
-    if (!hr_session_peek(&session)) {
+    struct hr_live *live = hr_live_now();
+    if (!live) {
         return NULL;
     }
-    struct hr_live *live = session.live;
-    uint32_t gen = atomic_load_explicit(&session.control->residents_gen, memory_order_acquire);
-    /* The table's number after it and before it: whoever reads this one has that table, or a newer one. */
-    uint32_t known_gen = atomic_load_explicit(&live->residents_gen, memory_order_acquire);
+    const struct hr_control *control = live->session.control;
+    const struct hr_residents *current = hr_live_residents(live);
+    uint32_t gen = atomic_load_explicit(&control->residents_gen, memory_order_acquire);
     const struct hr_residents *known = atomic_load_explicit(&live->residents, memory_order_acquire);
-    if (gen == 0 ||
-        (known && known_gen == gen && !atomic_load_explicit(&known->retired, memory_order_relaxed))) {
-        return known;
+    if (current || gen == 0) {
+        return current ? current : known;
     }
     char name[64];
     struct hr_out out;
     struct hr_mapping mapping;
     hr_out_init(&out, name, sizeof(name));
     hr_out_text(&out, "residents-");
-    hr_out_hex(&out, session.control->boot, 16);
+    hr_out_hex(&out, control->boot, 16);
     hr_out_text(&out, "-");
     hr_out_hex(&out, gen, 8);
     if (hr_live_map(live->dir, name, false, 0, &mapping)) {

@@ -12,7 +12,8 @@
 static struct {
     const char *path;
     uint32_t len;
-    uint32_t map;
+    uint16_t map;
+    char first[2]; /* behind the slash; the second one is as the first where there is no other */
 } roots[HR_MAPS_MAX];
 static unsigned root_count;
 static struct {
@@ -21,6 +22,19 @@ static struct {
 } links[HR_LINKS_MAX];
 static unsigned link_count;
 uint8_t hr_path_first[256];
+bool hr_path_nested[HR_MAPS_MAX];
+
+/* Does another root lie below this one? Longer ones come first. */
+static bool has_deeper(unsigned root)
+{
+    for (unsigned i = 0; i < root; i++) {
+        if (roots[i].len > roots[root].len && roots[i].path[roots[root].len] == '/' &&
+            memcmp(roots[i].path, roots[root].path, roots[root].len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
 
 void hr_path_init(const struct hr_maps *maps)
 {
@@ -30,11 +44,16 @@ void hr_path_init(const struct hr_maps *maps)
         unsigned map = maps->by_length[i];
         roots[i].path = maps->map[map].path;
         roots[i].len = maps->map[map].path_len;
-        roots[i].map = map;
+        roots[i].map = (uint16_t)map;
+        roots[i].first[0] = roots[i].path[1];
+        roots[i].first[1] = roots[i].path[roots[i].len > 2 ? 2 : 1];
         hr_path_first[(unsigned char)roots[i].path[1]] = 1;
     }
     root_count = maps->count;
     link_count = 0;
+    for (unsigned i = 0; i < root_count; i++) {
+        hr_path_nested[roots[i].map] = has_deeper(i);
+    }
 }
 
 bool hr_path_add_link(const char *path, size_t len)
@@ -58,20 +77,24 @@ static inline bool may_start_root(const char *path)
     return path[0] == '/' && hr_path_first[(unsigned char)path[1]];
 }
 
-bool hr_path_under(const char *path, unsigned *ret_map, uint32_t *ret_len)
+/* path begins with a slash. Two bytes spare most calls of strncmp. */
+static inline bool under(const char *path, unsigned *ret_map, uint32_t *ret_len)
 {
-    if (HR_LIKELY(!may_start_root(path))) {
-        return false;
-    }
     for (unsigned i = 0; i < root_count; i++) {
         uint32_t len = roots[i].len;
-        if (strncmp(path, roots[i].path, len) == 0 && (path[len] == '/' || path[len] == '\0')) {
+        if (path[1] == roots[i].first[0] && path[len > 2 ? 2 : 1] == roots[i].first[1] &&
+            strncmp(path, roots[i].path, len) == 0 && (path[len] == '/' || path[len] == '\0')) {
             *ret_map = roots[i].map;
             *ret_len = len;
             return true;
         }
     }
     return false;
+}
+
+bool hr_path_under(const char *path, unsigned *ret_map, uint32_t *ret_len)
+{
+    return HR_UNLIKELY(may_start_root(path)) && under(path, ret_map, ret_len);
 }
 
 bool hr_path_linked(const char *path, uint32_t *ret_len)
@@ -156,19 +179,9 @@ bool hr_path_above_then(const char *base, size_t base_len, const char *name)
     return false;
 }
 
-/* True where text, which begins with a dot, is a "." or ".." component. */
-static bool odd_component(const char *text)
-{
-    text++;
-    if (*text == '.') {
-        text++;
-    }
-    return *text == '/' || *text == '\0';
-}
-
 /* One aligned block of the text as bit masks, the first byte lowest; LANE bits stand for a byte. */
 struct block {
-    uint64_t end, slash, dot;
+    uint64_t end, slash, dot_or_slash;
 };
 #if defined(__SSE2__)
 #define BLOCK_BYTES 16
@@ -176,10 +189,13 @@ struct block {
 static inline __attribute__((no_sanitize_address)) struct block read_block(const char *at)
 {
     __m128i bytes = *(const __m128i *)at;
+    const __m128i slash = _mm_set1_epi8('/');
     return (struct block){
-        .end = (uint64_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_setzero_si128())),
-        .slash = (uint64_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('/'))),
-        .dot = (uint64_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('.'))),
+        .end = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_setzero_si128())),
+        .slash = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, slash)),
+        /* '.' is '/' without its lowest bit */
+        .dot_or_slash =
+            (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_or_si128(bytes, _mm_set1_epi8(1)), slash)),
     };
 }
 #else
@@ -197,32 +213,87 @@ static inline __attribute__((no_sanitize_address)) struct block read_block(const
     uint64_t word = *(const uint64_t __attribute__((may_alias)) *)at;
     return (struct block){.end = zero_bytes(word),
                           .slash = zero_bytes(word ^ ('/' * ones)),
-                          .dot = zero_bytes(word ^ ('.' * ones))};
+                          .dot_or_slash = zero_bytes((word | ones) ^ ('/' * ones))};
 }
 #endif
 
+/* From a component's start on, where a name begins with a dot. True: odd. */
+static HR_NOINLINE bool scan_slowly(const char *at, const char **ret_end)
+{
+    for (;; at++) {
+        const char *start = at;
+        while (*at && *at != '/') {
+            at++;
+        }
+        size_t len = (size_t)(at - start);
+        if ((len == 0 && *at) || (len == 1 && start[0] == '.') ||
+            (len == 2 && start[0] == '.' && start[1] == '.')) {
+            return true;
+        }
+        if (*at == '\0') {
+            *ret_end = at;
+            return false;
+        }
+    }
+}
+
 /* Reads whole aligned blocks, never past the page that holds the terminator; bytes in front of the text are
- * shifted out, those behind it come after its end. */
-__attribute__((no_sanitize_address)) bool hr_path_is_odd(const char *path)
+ * shifted out, those behind it come after its end. What follows a slash stops it: another one, a dot, or
+ * nothing. *ret_end is set where the path is not odd. */
+static inline __attribute__((no_sanitize_address)) bool scan(const char *path, const char **ret_end)
 {
     unsigned skip = (unsigned)((uintptr_t)path % BLOCK_BYTES);
     const char *at = path;
-    uint64_t carry = 0;
-    for (;; at += BLOCK_BYTES - skip, skip = 0) {
-        struct block block = read_block(at - skip);
-        uint64_t slash = block.slash >> (skip * LANE);
-        uint64_t stops = (block.end | block.dot) >> (skip * LANE) | (slash & (slash << LANE | carry));
-        for (; stops; stops &= stops - 1) {
-            const char *stop = at + (unsigned)__builtin_ctzll(stops) / LANE;
-            if (*stop != '.') {
-                return *stop == '/'; /* the second of two */
-            }
-            if ((stop == path || stop[-1] == '/') && odd_component(stop)) {
-                return true;
-            }
+    struct block block = read_block(path - skip);
+    block.end >>= skip * LANE;
+    block.slash >>= skip * LANE;
+    block.dot_or_slash >>= skip * LANE;
+    bool after_slash = path[0] != '/'; /* a first component may be a dot */
+    uint64_t stops;
+    for (;;) {
+        uint64_t carry = (uint64_t)after_slash << (LANE - 1);
+        stops = block.end | (block.dot_or_slash & (block.slash << LANE | carry));
+        if (stops) {
+            break;
         }
-        carry = slash >> (BLOCK_BYTES - 1 - skip) * LANE;
+        at += BLOCK_BYTES - skip;
+        skip = 0;
+        block = read_block(at);
+        after_slash = at[-1] == '/';
     }
+    const char *stop = at + (unsigned)__builtin_ctzll(stops) / LANE;
+    if (HR_UNLIKELY(*stop)) {
+        return *stop == '/' || scan_slowly(stop, ret_end);
+    }
+    *ret_end = stop;
+    return false;
+}
+
+/* Not a part of hr_path_climbs: that is every path's. */
+HR_NOINLINE bool hr_path_is_odd(const char *path)
+{
+    const char *end;
+    return scan(path, &end);
+}
+
+enum hr_path_look hr_path_plain(const char *path, struct hr_plain *ret)
+{
+    const char *end;
+    uint32_t root;
+    if (HR_UNLIKELY(!under(path, &ret->map, &root))) {
+        return scan(path, &end) ? HR_PATH_ODD : HR_PATH_ELSEWHERE;
+    }
+    /* The root itself is canonical. */
+    const char *rest = path + root;
+    if (scan(rest, &end)) {
+        return HR_PATH_ODD;
+    }
+    bool slash = end > rest && end[-1] == '/';
+    end -= slash;
+    ret->len = (uint32_t)(end - path);
+    ret->rel = root + (end > rest);
+    ret->must_be_dir = slash;
+    return end - path < HR_PLACE_MAX ? HR_PATH_OURS : HR_PATH_ODD;
 }
 
 /* Bits of the bytes of one block that end the text or are a dot. */
@@ -234,7 +305,7 @@ static inline __attribute__((no_sanitize_address)) uint64_t read_stops(const cha
     return (uint64_t)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(bytes, other), _mm_setzero_si128()));
 #else
     struct block block = read_block(at);
-    return block.end | block.dot;
+    return block.end | (block.dot_or_slash & ~block.slash);
 #endif
 }
 

@@ -31,9 +31,17 @@ void hr_path_init(const struct hr_maps *maps);
  * in it (a map's root starts so; '.', '/' and the root itself, which only the canonical form tells). */
 extern uint8_t hr_path_first[256] __attribute__((visibility("hidden")));
 
+/* By map: does another one's root lie below it? Then its index alone does not tell what is there. */
+extern bool hr_path_nested[HR_MAPS_MAX] __attribute__((visibility("hidden")));
+
 /* Does ".." occur in it, and is it a component? Only then may a path leave its first component. */
 bool hr_path_climbs(const char *path);
 bool hr_path_maybe_looked(int dirfd, const char *path);
+/* Is it absolute, and may it lead into a map by its plain text? */
+static inline bool hr_path_begins(const char *path)
+{
+    return path[0] == '/' && hr_path_first[(unsigned char)path[1]];
+}
 
 /* The fast half of hr_path_find: false is a certain "not ours, pass it through untouched"; true means look.
  * Needs no big stack frame, so hooks ask it first and keep struct hr_place in a function of its own
@@ -75,6 +83,20 @@ bool hr_path_is_way_to_any(int dirfd, const char *path, struct hr_place *scratch
  * and may be out itself. */
 int hr_path_join(const char *base, size_t base_len, const char *path, char *out, size_t room,
                  bool *ret_must_be_dir);
+/* An absolute path in canonical form, but for one slash at its end, below or at a map's root, as programs
+ * mostly have it: what hr_path_join makes of it is itself. */
+struct hr_plain {
+    unsigned map;
+    uint32_t len; /* without that slash */
+    uint32_t rel; /* as hr_place's */
+    bool must_be_dir;
+};
+enum hr_path_look {
+    HR_PATH_ODD,       /* only its canonical form tells */
+    HR_PATH_ELSEWHERE, /* canonical, no map's */
+    HR_PATH_OURS
+};
+enum hr_path_look hr_path_plain(const char *path, struct hr_plain *ret); /* ret: OURS only */
 /* Does the text start with a map's root, at a component boundary? The longest wins. */
 bool hr_path_under(const char *path, unsigned *ret_map, uint32_t *ret_len);
 /* Aliases, after hr_path_init: canonical absolute paths of symlinks, HR_LINKS_MAX of them at most. The text

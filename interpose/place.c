@@ -16,9 +16,9 @@ bool hr_path_maybe_looked(int dirfd, const char *path)
         return false;
     }
     if (path[0] == '/') {
-        unsigned map;
+        struct hr_plain plain;
         uint32_t len;
-        return hr_path_under(path, &map, &len) || hr_path_linked(path, &len) || hr_path_is_odd(path);
+        return hr_path_plain(path, &plain) != HR_PATH_ELSEWHERE || hr_path_linked(path, &len);
     }
     if (path[0] == '\0') {
         return false;
@@ -68,24 +68,18 @@ static int resolve(int dirfd, const char *path, struct hr_place *place, bool *re
                         &place->must_be_dir);
 }
 
-/* An absolute path in canonical form, but for one slash at its end, as programs mostly have it: what
- * hr_path_join makes of it is itself. */
 static bool take_plain(const char *path, struct hr_place *ret)
 {
-    uint32_t root;
-    if (!path || path[0] != '/' || !hr_path_under(path, &ret->map, &root) || hr_path_is_odd(path + root)) {
+    struct hr_plain plain;
+    if (!path || !hr_path_begins(path) || hr_path_plain(path, &plain) != HR_PATH_OURS) {
         return false;
     }
-    size_t len = root + strlen(path + root);
-    if (len >= sizeof(ret->path)) {
-        return false;
-    }
-    ret->must_be_dir = path[len - 1] == '/'; /* never the root's: a map's path is canonical */
-    len -= ret->must_be_dir;
-    memcpy(ret->path, path, len);
-    ret->path[len] = '\0';
-    ret->len = (uint32_t)len;
-    ret->rel = root + (ret->path[root] == '/');
+    memcpy(ret->path, path, plain.len);
+    ret->path[plain.len] = '\0';
+    ret->map = plain.map;
+    ret->len = plain.len;
+    ret->rel = plain.rel;
+    ret->must_be_dir = plain.must_be_dir;
     return true;
 }
 

@@ -16,11 +16,12 @@
  * below it: maybe a stand-in (1, or its cursor's number). Numbers beyond the table always look. */
 #define HR_MARK_FACE 0xff
 #define HR_STANDIN_MARKS 65536 /* untouched pages cost nothing */
-extern _Atomic uint8_t hr_standin_marks[HR_STANDIN_MARKS];
+extern _Atomic uint8_t hr_standin_marks[HR_STANDIN_MARKS] __attribute__((visibility("hidden")));
 static inline bool hr_standin_maybe(int fd)
 {
-    return fd >= 0 && (__builtin_expect(fd >= HR_STANDIN_MARKS, 0) ||
-                       atomic_load_explicit(&hr_standin_marks[fd], memory_order_relaxed) != 0);
+    return __builtin_expect((unsigned)fd >= HR_STANDIN_MARKS, 0)
+               ? fd >= 0
+               : atomic_load_explicit(&hr_standin_marks[fd], memory_order_relaxed) != 0;
 }
 void hr_standin_mark(int fd);
 void hr_standin_mark_face(int fd);

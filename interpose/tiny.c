@@ -7,6 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "interpose/sys.h"
 #include "interpose/inner.h"
 
@@ -38,6 +42,18 @@ void hr_out_text(struct hr_out *out, const char *text)
     hr_out_bytes(out, text, strlen(text));
 }
 
+#if defined(__SSE2__)
+/* Sixteen digits at once: a nibble a byte, the highest first, then what makes a digit or a letter of each. */
+void hr_hex16(uint64_t value, char ret_text[HR_HEX_DIGITS])
+{
+    const __m128i low = _mm_set1_epi8(0x0f);
+    __m128i bytes = _mm_cvtsi64_si128((long long)htobe64(value));
+    __m128i nibbles = _mm_and_si128(_mm_unpacklo_epi8(_mm_srli_epi16(bytes, 4), bytes), low);
+    __m128i letters = _mm_and_si128(_mm_cmpgt_epi8(nibbles, _mm_set1_epi8(9)), _mm_set1_epi8('a' - '0' - 10));
+    _mm_storeu_si128((__m128i *)(void *)ret_text,
+                     _mm_add_epi8(_mm_add_epi8(nibbles, _mm_set1_epi8('0')), letters));
+}
+#else
 /* Eight digits at once: a nibble a byte, then what makes a digit or a letter of each. */
 static uint64_t hex_of(uint32_t value)
 {
@@ -55,6 +71,7 @@ void hr_hex16(uint64_t value, char ret_text[HR_HEX_DIGITS])
     const uint64_t halves[2] = {htobe64(hex_of((uint32_t)(value >> 32))), htobe64(hex_of((uint32_t)value))};
     memcpy(ret_text, halves, sizeof(halves));
 }
+#endif
 
 void hr_out_hex(struct hr_out *out, uint64_t value, unsigned digits)
 {

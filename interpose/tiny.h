@@ -6,6 +6,41 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+/* memcmp(a, b, len) == 0 of short texts: no call, eight bytes at a time. */
+static inline bool hr_same_bytes(const char *a, const char *b, size_t len)
+{
+    uint64_t one;
+    uint64_t other;
+    if (len < sizeof(one)) {
+        uint32_t half;
+        uint32_t other_half;
+        if (len < sizeof(half)) {
+            return len == 0 || (a[0] == b[0] && a[len / 2] == b[len / 2] && a[len - 1] == b[len - 1]);
+        }
+        memcpy(&half, a, sizeof(half));
+        memcpy(&other_half, b, sizeof(other_half));
+        if (half != other_half) {
+            return false;
+        }
+        memcpy(&half, a + len - sizeof(half), sizeof(half));
+        memcpy(&other_half, b + len - sizeof(other_half), sizeof(other_half));
+        return half == other_half;
+    }
+    size_t last = len - sizeof(one);
+    for (size_t at = 0; at < last; at += sizeof(one)) {
+        memcpy(&one, a + at, sizeof(one));
+        memcpy(&other, b + at, sizeof(other));
+        if (one != other) {
+            return false;
+        }
+    }
+    /* It overlaps the one before it. */
+    memcpy(&one, a + last, sizeof(one));
+    memcpy(&other, b + last, sizeof(other));
+    return one == other;
+}
 
 /* Text that grows in the caller's buffer; what does not fit is remembered, not written. */
 struct hr_out {

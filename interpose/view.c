@@ -11,12 +11,6 @@
 #include "interpose/way.h"
 #include "interpose/inner.h"
 
-#define NS 1000000000ll
-#define BLOCK_BYTES 512
-#define IO_BYTES_MAX (256 << 10) /* DESIGN 4, identity: st_blksize */
-#define IO_BYTES_MIN 4096
-#define SMALL_BYTES (1 << 20)
-
 /* ---- what is there
  * ---------------------------------------------------------------------------------------------- */
 
@@ -46,16 +40,6 @@ static bool leads_to_a_map(const struct hr_place *place)
     return hr_maps.count > 1 && hr_path_above(place->path, place->len);
 }
 
-static void fill(struct hr_object *ret, const struct hr_place *place, const struct hr_tree *tree,
-                 uint32_t kind, uint64_t size, int64_t mtime_ns)
-{
-    *ret = (struct hr_object){.kind = kind,
-                              .map = place->map,
-                              .size = kind == HR_KIND_DIR ? HR_DIR_SIZE_BYTES : size,
-                              .mtime_ns = kind == HR_KIND_DIR && tree->dirs_ns ? tree->dirs_ns : mtime_ns,
-                              .dev = tree->dev};
-}
-
 static uint64_t ino_of(const struct hr_place *place, const struct hr_tree *tree)
 {
     uint32_t head = tree->prefix_len <= HR_KEY_MAX ? tree->prefix_len : HR_KEY_MAX;
@@ -70,13 +54,6 @@ static int check_kind(const struct hr_place *place, const struct hr_object *obje
     return place->must_be_dir && object->kind != HR_KIND_DIR ? -ENOTDIR : 0;
 }
 
-/* Does the index know no more of it than its name? */
-static bool by_name(const struct hr_tree_view *view, uint32_t entry)
-{
-    return atomic_load_explicit(&view->states->by_name, memory_order_relaxed) > 0 &&
-           HR_STATE_BY_NAME(atomic_load_explicit(&view->states->states[entry].word, memory_order_acquire));
-}
-
 /* -ENODATA: ask by path. */
 static int find_indexed(const struct hr_place *place, const struct hr_tree_view *view,
                         const struct hr_tree *tree, struct hr_object *ret)
@@ -85,16 +62,16 @@ static int find_indexed(const struct hr_place *place, const struct hr_tree_view 
     int error = hr_index_lookup(&view->index, rel_of(place), rel_len_of(place), &number);
     const struct hr_entry *entry = error ? NULL : &view->index.entries[number];
     if ((!entry || entry->kind != HR_KIND_DIR) && leads_to_a_map(place)) {
-        fill(ret, place, tree, HR_KIND_DIR, 0, tree->start_ns);
+        hr_view_fill(ret, place->map, tree, HR_KIND_DIR, 0, tree->start_ns);
         return 0;
     }
     if (!entry) {
         return error;
     }
-    if (HR_UNLIKELY(by_name(view, number))) {
+    if (HR_UNLIKELY(hr_view_by_name(view, number))) {
         return -ENODATA;
     }
-    fill(ret, place, tree, entry->kind, entry->size, entry->mtime_ns);
+    hr_view_fill(ret, place->map, tree, entry->kind, entry->size, entry->mtime_ns);
     ret->tree = view;
     ret->entry = number;
     return check_kind(place, ret);
@@ -106,7 +83,7 @@ static int find_asked(const struct hr_session *session, const struct hr_place *p
     const struct hr_tree *tree = &session->control->trees[number];
     struct hr_answer answer;
     if (rel_len_of(place) == 0 || leads_to_a_map(place)) {
-        fill(ret, place, tree, HR_KIND_DIR, 0, tree->start_ns);
+        hr_view_fill(ret, place->map, tree, HR_KIND_DIR, 0, tree->start_ns);
         return 0;
     }
     int error = hr_demand_ask(session, op, number, 0, rel_of(place), rel_len_of(place), &answer);
@@ -122,7 +99,7 @@ static int find_asked(const struct hr_session *session, const struct hr_place *p
     if (answer.kind != HR_KIND_FILE && answer.kind != HR_KIND_DIR) {
         return -EIO;
     }
-    fill(ret, place, tree, answer.kind, answer.size, answer.mtime_ns);
+    hr_view_fill(ret, place->map, tree, answer.kind, answer.size, answer.mtime_ns);
     *ret_file_id = answer.file_id;
     ret->face = (answer.flags & HR_ANSWER_FACE) != 0;
     return check_kind(place, ret);
@@ -246,18 +223,14 @@ void hr_view_dir_end(struct hr_view_dir *dir)
 /* ---- as the kernel would tell it
  * -------------------------------------------------------------------------------- */
 
-static uint32_t io_bytes(const struct hr_object *object)
+static inline uint32_t io_bytes_of(const struct hr_object *object)
 {
-    if (object->kind == HR_KIND_DIR || object->size > SMALL_BYTES) {
-        return IO_BYTES_MIN;
-    }
-    uint64_t pages = (object->size + IO_BYTES_MIN - 1) & ~(uint64_t)(IO_BYTES_MIN - 1);
-    return pages < IO_BYTES_MIN ? IO_BYTES_MIN : pages > IO_BYTES_MAX ? IO_BYTES_MAX : (uint32_t)pages;
+    return object->kind == HR_KIND_DIR ? HR_VIEW_IO_BYTES_MIN : hr_view_io_bytes(object->size);
 }
 
-static uint64_t blocks(const struct hr_object *object)
+static inline uint64_t blocks_of(const struct hr_object *object)
 {
-    return object->kind == HR_KIND_DIR ? 0 : object->size / BLOCK_BYTES + (object->size % BLOCK_BYTES != 0);
+    return object->kind == HR_KIND_DIR ? 0 : hr_view_blocks(object->size);
 }
 
 static unsigned mode_of(const struct hr_object *object)
@@ -265,65 +238,47 @@ static unsigned mode_of(const struct hr_object *object)
     return object->kind == HR_KIND_DIR ? S_IFDIR | 0555 : S_IFREG | 0444;
 }
 
-static void split_ns(int64_t ns, int64_t *ret_seconds, uint32_t *ret_ns)
-{
-    int64_t rest = ns % NS;
-    *ret_seconds = ns / NS - (rest < 0);
-    *ret_ns = (uint32_t)(rest < 0 ? rest + NS : rest);
-}
-
-static uint32_t owner;
-static uint32_t group;
+uint32_t hr_view_uid;
+uint32_t hr_view_gid;
 
 void hr_view_init(void)
 {
-    owner = (uint32_t)getauxval(AT_EUID);
-    group = (uint32_t)getauxval(AT_EGID);
-}
-
-uint32_t hr_view_owner(void)
-{
-    return owner;
+    hr_view_uid = (uint32_t)getauxval(AT_EUID);
+    hr_view_gid = (uint32_t)getauxval(AT_EGID);
 }
 
 void hr_view_stat(const struct hr_object *object, struct stat *ret)
 {
-    int64_t seconds;
-    uint32_t ns;
-    split_ns(object->mtime_ns, &seconds, &ns);
-    struct timespec time = {.tv_sec = seconds, .tv_nsec = ns};
-    memset(ret, 0, sizeof(*ret));
-    ret->st_dev = object->dev;
-    ret->st_ino = object->ino;
-    ret->st_mode = mode_of(object);
-    ret->st_nlink = 1;
-    ret->st_uid = owner;
-    ret->st_gid = group;
-    ret->st_size = (off_t)object->size;
-    ret->st_blksize = (blksize_t)io_bytes(object);
-    ret->st_blocks = (blkcnt_t)blocks(object);
-    ret->st_atim = time;
-    ret->st_mtim = time;
-    ret->st_ctim = time;
+    const struct timespec time = hr_view_time_of(object->mtime_ns);
+    *ret = (struct stat){.st_dev = object->dev,
+                         .st_ino = object->ino,
+                         .st_mode = mode_of(object),
+                         .st_nlink = 1,
+                         .st_uid = hr_view_uid,
+                         .st_gid = hr_view_gid,
+                         .st_size = (off_t)object->size,
+                         .st_blksize = (blksize_t)io_bytes_of(object),
+                         .st_blocks = (blkcnt_t)blocks_of(object),
+                         .st_atim = time,
+                         .st_mtim = time,
+                         .st_ctim = time};
 }
 
 void hr_view_statx(const struct hr_object *object, unsigned mask, struct statx *ret)
 {
-    int64_t seconds;
-    uint32_t ns;
     (void)mask; /* more than asked for is allowed, and costs nothing */
-    split_ns(object->mtime_ns, &seconds, &ns);
-    struct statx_timestamp time = {.tv_sec = seconds, .tv_nsec = ns};
+    const struct timespec split = hr_view_time_of(object->mtime_ns);
+    struct statx_timestamp time = {.tv_sec = split.tv_sec, .tv_nsec = (uint32_t)split.tv_nsec};
     memset(ret, 0, sizeof(*ret));
     ret->stx_mask = STATX_BASIC_STATS;
-    ret->stx_blksize = io_bytes(object);
+    ret->stx_blksize = io_bytes_of(object);
     ret->stx_nlink = 1;
-    ret->stx_uid = owner;
-    ret->stx_gid = group;
+    ret->stx_uid = hr_view_uid;
+    ret->stx_gid = hr_view_gid;
     ret->stx_mode = (uint16_t)mode_of(object);
     ret->stx_ino = object->ino;
     ret->stx_size = object->size;
-    ret->stx_blocks = blocks(object);
+    ret->stx_blocks = blocks_of(object);
     ret->stx_atime = time;
     ret->stx_mtime = time;
     ret->stx_ctime = time;

@@ -37,6 +37,7 @@ struct hr_tree_view {
     struct hr_index index;
     const struct hr_states *states;
     struct hr_uses *uses;
+    uint64_t ino_head; /* hr_object_ino_head of the tree's prefix */
 };
 
 /* 0, -ENOENT, -ENOTDIR, -EACCES, -EIO... A way (way.h) is always there. Asks the daemon when no index is
@@ -58,7 +59,12 @@ void hr_view_dir_end(struct hr_view_dir *dir);
 /* Once, before hr_active. */
 void hr_view_init(void);
 /* Whose everything is: the caller's, without a system call as the program was started. */
-uint32_t hr_view_owner(void);
+extern uint32_t hr_view_uid __attribute__((visibility("hidden")));
+extern uint32_t hr_view_gid __attribute__((visibility("hidden")));
+static inline uint32_t hr_view_owner(void)
+{
+    return hr_view_uid;
+}
 void hr_view_stat(const struct hr_object *object, struct stat *ret);
 void hr_view_statx(const struct hr_object *object, unsigned mask, struct statx *ret);
 

@@ -51,16 +51,6 @@ static int open_cached(const struct hr_session *session, uint64_t file_id, bool 
     return (int)HR_SYS4(SYS_openat, AT_FDCWD, path, flags & ~O_DIRECT, 0);
 }
 
-/* Two stores: which object was opened when. Hints for the daemon, never trusted. */
-static void note_use(const struct hr_session *session, const struct hr_tree_view *view, uint32_t entry)
-{
-    struct hr_uses *uses = view->uses;
-    uint32_t clock = atomic_load_explicit(&session->control->use_clock, memory_order_relaxed);
-    uint32_t at = atomic_fetch_add_explicit(&uses->head, 1, memory_order_relaxed);
-    atomic_store_explicit(&uses->last[entry], (uint8_t)clock, memory_order_relaxed);
-    atomic_store_explicit(&uses->ring[at % HR_USES_RING], entry, memory_order_relaxed);
-}
-
 /* An indexed object: opens its cache file, waiting for it as often as it takes. */
 static int open_entry(const struct hr_session *session, const struct hr_tree_view *view, uint32_t entry,
                       int flags, char *path, size_t room)
@@ -73,7 +63,7 @@ static int open_entry(const struct hr_session *session, const struct hr_tree_vie
             uint64_t file_id = atomic_load_explicit(&state->file_id, memory_order_acquire);
             int fd = open_cached(session, file_id, face, flags, path, room);
             if (HR_LIKELY(fd >= 0)) {
-                note_use(session, view, entry);
+                hr_view_note_use(session, view, entry);
                 return fd;
             }
             if (fd != -ENOENT) {

@@ -233,17 +233,17 @@ static inline off_t lseek_any(lseek_fn real, int fd, off_t offset, int whence)
 
 off_t lseek(int fd, off_t offset, int whence)
 {
-    return lseek_any(HR_REAL(lseek), fd, offset, whence);
+    return lseek_any(hr_real.lseek, fd, offset, whence);
 }
 
 off64_t lseek64(int fd, off64_t offset, int whence)
 {
-    return lseek_any(HR_REAL(lseek64), fd, offset, whence);
+    return lseek_any(hr_real.lseek64, fd, offset, whence);
 }
 
 off_t __lseek(int fd, off_t offset, int whence)
 {
-    return lseek_any(HR_REAL(__lseek), fd, offset, whence);
+    return lseek_any(hr_real.__lseek, fd, offset, whence);
 }
 
 /* An old name that new programs cannot link to: there may be no real one. */

@@ -26,10 +26,17 @@ static inline int follow(int from, int to)
     return to;
 }
 
-int close(int fd)
+/* Apart, so that the hook itself needs no stack. */
+static HR_NOINLINE int close_slowly(int fd)
 {
     forget(fd);
     return HR_REAL(close)(fd);
+}
+
+int close(int fd)
+{
+    bool slow = HR_UNLIKELY(!hr_real.close) || (HR_UNLIKELY(hr_active) && HR_UNLIKELY(hr_standin_maybe(fd)));
+    return slow ? close_slowly(fd) : hr_real.close(fd);
 }
 
 int __close(int fd)

@@ -9,6 +9,7 @@
 #include "interpose/standin.h"
 #include "interpose/sys.h"
 #include "interpose/view.h"
+#include "interpose/view_warm.h"
 #include "interpose/inner.h"
 
 typedef int (*open_fn)(const char *path, int flags, ...);
@@ -118,19 +119,43 @@ static HR_NOINLINE int open_odd(struct real_open real, int dirfd, const char *pa
                                     : pass(real, dirfd, path, flags, mode);
 }
 
-/* Every open runs through this: no call more than the real one. */
-static inline __attribute__((always_inline)) int open_any(struct real_open real, int dirfd, const char *path,
-                                                          int flags, mode_t mode)
+static inline __attribute__((always_inline)) int open_elsewhere(struct real_open real, int dirfd,
+                                                                const char *path, int flags, mode_t mode)
 {
-    if (HR_UNLIKELY(hr_active) && path &&
-        (hr_path_maybe(dirfd, path) || (path[0] == '/' && hr_path_above_text(path)))) {
-        return open_slow(real, dirfd, path, flags, mode);
-    }
     if (HR_UNLIKELY(hr_faces_any()) || HR_UNLIKELY(hr_alias_follows) ||
         (HR_UNLIKELY(hr_active) && path && path[0] == '/' && path[1] == 'p')) {
         return open_odd(real, dirfd, path, flags, mode);
     }
     return pass(real, dirfd, path, flags, mode);
+}
+
+/* The path begins as a map's does, and the short way gave no descriptor but `warm`. */
+static HR_NOINLINE int open_near(struct real_open real, int dirfd, const char *path, int flags, mode_t mode,
+                                 int warm)
+{
+    uint32_t len;
+    if (warm > HR_VIEW_LONG_WAY) {
+        return (int)hr_edge(warm);
+    }
+    return warm == HR_VIEW_LONG_WAY || hr_path_linked(path, &len) || hr_path_above_looked(path)
+               ? open_slow(real, dirfd, path, flags, mode)
+               : open_elsewhere(real, dirfd, path, flags, mode);
+}
+
+/* Every open runs through this: no call more than the real one. */
+static inline __attribute__((always_inline)) int open_any(struct real_open real, int dirfd, const char *path,
+                                                          int flags, mode_t mode)
+{
+    if (HR_UNLIKELY(hr_active) && path) {
+        if (HR_UNLIKELY(hr_path_begins(path))) {
+            int fd = hr_view_open_warm(path, flags);
+            return HR_LIKELY(fd >= 0) ? fd : open_near(real, dirfd, path, flags, mode, fd);
+        }
+        if (hr_path_maybe(dirfd, path)) {
+            return open_slow(real, dirfd, path, flags, mode);
+        }
+    }
+    return open_elsewhere(real, dirfd, path, flags, mode);
 }
 
 #define PLAIN(name) ((struct real_open){.plain = hr_real.name})

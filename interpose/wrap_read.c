@@ -56,9 +56,19 @@ static HR_NOINLINE ssize_t read_marked(ssize_t (*real)(int, void *, size_t), int
     return taken(fd, &part, 1, 0, &result) ? result : real(fd, buffer, size);
 }
 
+/* Apart, so that the hook itself needs no stack. */
+static HR_NOINLINE ssize_t read_early(int fd, void *buffer, size_t size)
+{
+    return HR_REAL(read)(fd, buffer, size);
+}
+
 ssize_t read(int fd, void *buffer, size_t size)
 {
-    return marked(fd) ? read_marked(HR_REAL(read), fd, buffer, size) : HR_REAL(read)(fd, buffer, size);
+    ssize_t (*real)(int, void *, size_t) = hr_real.read;
+    if (HR_UNLIKELY(!real)) {
+        return read_early(fd, buffer, size);
+    }
+    return marked(fd) ? read_marked(real, fd, buffer, size) : real(fd, buffer, size);
 }
 
 ssize_t __read(int fd, void *buffer, size_t size)

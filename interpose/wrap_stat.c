@@ -9,6 +9,7 @@
 #include "interpose/path.h"
 #include "interpose/sys.h"
 #include "interpose/view.h"
+#include "interpose/view_warm.h"
 #include "interpose/inner.h"
 
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout on 64-bit Linux");
@@ -65,12 +66,30 @@ static HR_NOINLINE int stat_slow(int dirfd, const char *path, struct stat *ret, 
     return raw_stat(AT_FDCWD, outside, ret, flags) == 0 ? 0 : missed_slow(dirfd, path, ret, flags);
 }
 
+/* The path begins as a map's does, and the short way gave no answer but `warm`. */
+static HR_NOINLINE int stat_near(int dirfd, const char *path, struct stat *ret, int flags, int warm)
+{
+    uint32_t len;
+    if (warm > HR_VIEW_LONG_WAY) {
+        return (int)hr_edge(warm);
+    }
+    return warm == HR_VIEW_LONG_WAY || hr_path_linked(path, &len) ? stat_slow(dirfd, path, ret, flags)
+                                                                  : NOT_OURS;
+}
+
 static inline int stat_ours(int dirfd, const char *path, void *ret, int flags)
 {
-    if (HR_LIKELY(!hr_active) || !hr_path_maybe(dirfd, path)) {
+    if (HR_LIKELY(!hr_active)) {
         return NOT_OURS;
     }
-    return stat_slow(dirfd, path, ret, flags);
+    if (HR_UNLIKELY(!path || path[0] != '/')) {
+        return hr_path_maybe_looked(dirfd, path) ? stat_slow(dirfd, path, ret, flags) : NOT_OURS;
+    }
+    if (HR_UNLIKELY(hr_path_begins(path))) {
+        int warm = flags & ~STAT_FLAGS ? HR_VIEW_LONG_WAY : hr_view_stat_warm(path, ret);
+        return HR_LIKELY(warm == 0) ? 0 : stat_near(dirfd, path, ret, flags, warm);
+    }
+    return HR_UNLIKELY(hr_path_climbs(path)) ? stat_slow(dirfd, path, ret, flags) : NOT_OURS;
 }
 
 /* After the real call; a way through /proc may lead to a face. */

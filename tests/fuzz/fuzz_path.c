@@ -67,6 +67,9 @@ static void check_canonical(const char *path, size_t len)
     MUST(len == 1 || !hr_path_is_odd(path));
     MUST(hr_path_under(path, &map, &root) == (owner != NULL));
     MUST(!owner || (&maps.map[map] == owner && root == owner->path_len));
+    struct hr_plain plain;
+    MUST(hr_path_plain(path, &plain) == (owner ? HR_PATH_OURS : HR_PATH_ELSEWHERE) || len == 1);
+    MUST(!owner || (&maps.map[plain.map] == owner && plain.len == len && !plain.must_be_dir));
     MUST(hr_path_above(path, len) == hr_path_above_text(path));
 }
 

@@ -40,12 +40,25 @@ def start_us(made, times, command, envs):
     return [(float(least), float(median)) for _, least, median in rows]
 
 
-def counted(made, name, times, file, folder, preload):
-    argv = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", made, "count", name, str(times), file, folder]
-    done = proc.run(argv, 120, env=environment(preload))
+def counting(made, name, times, file, folder):
+    return ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", made, "count", name, str(times), file, folder]
+
+
+def collected(argv, name, env):
+    done = proc.run(argv, 120, env=env)
     found = COUNTED.search(done.stderr)
     proc.expect(done.returncode == 0 and found, "callgrind of " + name, proc.tail(done.stderr))
     return int(found.group(1))
+
+
+def counted(made, name, times, file, folder, preload):
+    return collected(counting(made, name, times, file, folder), name, environment(preload))
+
+
+def warm_instructions(job, made, name, file, folder, few=200, many=1200):
+    """Instructions of one call on a file of a map, which is in the cache."""
+    costs = [collected(job.run_argv(counting(made, name, times, file, folder)), name, job.env()) for times in (few, many)]
+    return (costs[1] - costs[0]) / (many - few)
 
 
 def instructions(made, name, file, folder, preload, few=200, many=1200):

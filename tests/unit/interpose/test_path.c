@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -199,6 +200,83 @@ static void sees_odd_components_wherever_they_lie(void **state)
     munmap(memory, (size_t)page * 2);
 }
 
+/* What the text of a path alone tells, against the slow questions. */
+static void check_plain(const char *path)
+{
+    struct hr_plain plain;
+    unsigned map;
+    uint32_t root;
+    bool ours = hr_path_under(path, &map, &root);
+    enum hr_path_look look = hr_path_plain(path, &plain);
+    if (odd_slowly(path)) {
+        assert_int_equal(look, HR_PATH_ODD);
+        return;
+    }
+    assert_int_equal(look, ours ? HR_PATH_OURS : HR_PATH_ELSEWHERE);
+    if (ours) {
+        char out[128];
+        bool dir;
+        int len = hr_path_join("/", 1, path, out, sizeof(out), &dir);
+        assert_int_equal(plain.map, map);
+        assert_int_equal(plain.len, len);
+        assert_int_equal(plain.must_be_dir, dir);
+        assert_int_equal(plain.rel, root + (out[root] == '/'));
+        assert_memory_equal(path, out, plain.len);
+    }
+}
+
+static void tells_plain_paths(void **state)
+{
+    static const char letters[] = "/./.ab";
+    static const char *const heads[] = {"/data", "/d", "/data/x/y", "/mnt/sets/net", "/mnt/set", "/u", ""};
+    unsigned random = 54321;
+    long page = sysconf(_SC_PAGESIZE);
+    (void)state;
+    char *memory = mmap(NULL, (size_t)page * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(mprotect(memory + page, (size_t)page, PROT_NONE), 0);
+    for (unsigned round = 0; round < 200000; round++) {
+        const char *head = heads[round % LENGTH(heads)];
+        size_t len = strlen(head) + 1 + round % 40;
+        char *path = memory + page - 1 - len - (round % 3 ? 0 : round % 32);
+        memcpy(path, head, strlen(head));
+        for (size_t i = strlen(head); i < len; i++) {
+            random = random * 1103515245u + 12345u;
+            unsigned pick = random >> 16;
+            path[i] = pick % 4 && i != strlen(head) ? (char)('a' + pick % 20) : letters[pick / 4 % 6];
+        }
+        path[len] = '\0';
+        if (path[0] == '/') {
+            check_plain(path);
+        }
+    }
+    munmap(memory, (size_t)page * 2);
+    assert_true(hr_path_nested[0]); /* "/data" */
+    assert_false(hr_path_nested[1]);
+    assert_false(hr_path_nested[2]);
+    assert_false(hr_path_nested[3]); /* "/d", which no other map's path continues */
+}
+
+static void compares_short_texts(void **state)
+{
+    char one[40], other[40];
+    (void)state;
+    for (size_t len = 0; len <= 33; len++) {
+        for (size_t at = 0; at <= len; at++) {
+            memset(one, 'x', sizeof(one));
+            memset(other, 'x', sizeof(other));
+            other[at] = 'y';
+            char *exact = malloc(len + 1); /* the sanitizer's ruler */
+            char *exact_other = malloc(len + 1);
+            memcpy(exact + 1, one, len);
+            memcpy(exact_other + 1, other, len);
+            assert_int_equal(hr_same_bytes(exact + 1, exact_other + 1, len), at == len);
+            free(exact);
+            free(exact_other);
+        }
+    }
+}
+
 /* Whatever leads into a map, or past one, is looked at; what cannot is not. */
 static void looks_closer_where_a_map_may_be(void **state)
 {
@@ -250,6 +328,14 @@ static void builds_text_in_its_room(void **state)
     assert_string_equal(text, "abeef42");
     assert_true(hr_hex_parse("00ff", 4, &value));
     assert_int_equal(value, 255);
+    for (unsigned shift = 0; shift < 64; shift += 4) {
+        char digits[HR_HEX_DIGITS + 1] = "";
+        char want[HR_HEX_DIGITS + 1];
+        uint64_t number = 0xfedcba9876543210ull << shift | shift;
+        hr_hex16(number, digits);
+        assert_true(snprintf(want, sizeof(want), "%016llx", (unsigned long long)number) == HR_HEX_DIGITS);
+        assert_string_equal(digits, want);
+    }
     assert_false(hr_hex_parse("00FF", 4, &value));
     assert_false(hr_hex_parse("0g", 2, &value));
 }
@@ -308,6 +394,8 @@ int main(void)
         cmocka_unit_test(finds_the_longest_map),
         cmocka_unit_test(knows_the_way_to_a_map),
         cmocka_unit_test(sees_odd_components_wherever_they_lie),
+        cmocka_unit_test(tells_plain_paths),
+        cmocka_unit_test(compares_short_texts),
         cmocka_unit_test(looks_closer_where_a_map_may_be),
         cmocka_unit_test(builds_text_in_its_room),
         cmocka_unit_test(knows_aliases_and_the_ways_to_them),

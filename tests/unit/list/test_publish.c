@@ -222,6 +222,47 @@ static void test_lookup_errors(void **state)
     scratch_remove(dir);
 }
 
+/* Components of every length, looked up in texts that begin and end at the edge of what may be read. */
+static void test_lookup_lengths(void **state)
+{
+    enum { LONGEST = 20 };
+    char *dir = scratch_new();
+    struct hr_index_builder *builder;
+    struct hr_index index;
+    char key[2 * LONGEST + 2];
+
+    (void)state;
+    assert_int_equal(hr_builder_new(&builder), 0);
+    for (int above = 1; above <= LONGEST; above++) {
+        for (int below = 1; below <= LONGEST; below++) {
+            int len =
+                snprintf(key, sizeof(key), "%.*s/%.*s", above, A255, below, "bcdefghijklmnopqrstuvwxyz");
+            assert_int_equal(
+                hr_builder_add(builder, key, (uint32_t)len, (uint64_t)(100 * above + below), 1, ""), 0);
+        }
+    }
+    assert_int_equal(hr_builder_publish(builder, dir, TREE_ID, 1, LISTED_NS, &index), 0);
+    for (int above = 1; above <= LONGEST; above++) {
+        for (int below = 1; below <= LONGEST + 1; below++) {
+            int len =
+                snprintf(key, sizeof(key), "%.*s/%.*s", above, A255, below, "bcdefghijklmnopqrstuvwxyz");
+            char *exact = malloc((size_t)len); /* the sanitizer's ruler */
+            uint32_t entry = 0;
+            memcpy(exact, key, (size_t)len);
+            assert_int_equal(hr_index_lookup(&index, exact, (size_t)len, &entry),
+                             below <= LONGEST ? 0 : -ENOENT);
+            assert_int_equal(index.entries[entry].size,
+                             below <= LONGEST ? (uint64_t)(100 * above + below) : index.entries[0].size);
+            exact[len - 1] = '~';
+            assert_int_equal(hr_index_lookup(&index, exact, (size_t)len, &entry), -ENOENT);
+            free(exact);
+        }
+    }
+    hr_index_unmap(&index);
+    hr_builder_free(builder);
+    scratch_remove(dir);
+}
+
 static void test_etags_and_times(void **state)
 {
     static const struct {
@@ -376,10 +417,10 @@ static void test_scratch_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trees),           cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_lookup_errors),   cmocka_unit_test(test_etags_and_times),
-        cmocka_unit_test(test_bytes_an_object), cmocka_unit_test(test_scratch),
-        cmocka_unit_test(test_scratch_full),
+        cmocka_unit_test(test_trees),          cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_lookup_errors),  cmocka_unit_test(test_etags_and_times),
+        cmocka_unit_test(test_lookup_lengths), cmocka_unit_test(test_bytes_an_object),
+        cmocka_unit_test(test_scratch),        cmocka_unit_test(test_scratch_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
