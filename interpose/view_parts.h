@@ -44,7 +44,7 @@ static inline void hr_view_note_use(const struct hr_session *session, const stru
 
 #define HR_VIEW_NS 1000000000ll
 #define HR_VIEW_BLOCK_BYTES 512
-#define HR_VIEW_IO_BYTES_MAX (256 << 10)
+#define HR_VIEW_IO_BYTES_MAX (16 << 10) /* beyond it readers of whole files lose more than a read saves */
 #define HR_VIEW_IO_BYTES_MIN 4096
 #define HR_VIEW_SMALL_BYTES (1 << 20)
 
