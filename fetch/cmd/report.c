@@ -118,8 +118,9 @@ static void print_prefetch(const json_t *document)
         }
     }
     if (figure(document, "orders.known_order") > 0) {
-        printf("  the order was known in %.0f epochs (seed %.0f)\n", figure(document, "orders.known_order"),
-               figure(document, "orders.known_seed"));
+        printf("  the order was known in %.0f epochs (seed %.0f), the next one's in %.0f of them\n",
+               figure(document, "orders.known_order"), figure(document, "orders.known_seed"),
+               figure(document, "orders.next_order"));
     }
 }
 

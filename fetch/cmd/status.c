@@ -48,12 +48,16 @@ static void print_order(const json_t *document)
     if (figure(document, "plan.known_order") > 0) {
         printf(
             "  order: known in %.0f epochs (%.0f now), %s with seed %.0f, confidence %.6f by %.0f indices; "
-            "dropped %.0f; given up by it %.0f read, %.0f needed last\n",
+            "dropped %.0f; given up by it %.0f read, %.0f needed last; the next epoch's in %.0f epochs "
+            "(right "
+            "%.0f, wrong %.0f), given up by it %.0f\n",
             figure(document, "plan.known_order"), figure(document, "plan.known_now"),
             generator ? generator : "", figure(document, "plan.known_seed"),
             figure(document, "plan.known_confidence"), figure(document, "plan.known_indices"),
             figure(document, "plan.known_dropped"), figure(document, "plan.victims_read"),
-            figure(document, "plan.victims_last"));
+            figure(document, "plan.victims_last"), figure(document, "plan.next_order"),
+            figure(document, "plan.next_right"), figure(document, "plan.next_wrong"),
+            figure(document, "plan.victims_next"));
     } else {
         printf("  order: not known; %.0f announced, %.0f searches, of which %.0f found none\n",
                figure(document, "plan.announced"), figure(document, "plan.order_searches"),

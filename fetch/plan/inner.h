@@ -230,6 +230,7 @@ struct hr_plan {
     struct hr_guide *guides;           /* hash: what each job's loaders announced */
     struct hr_heads *heads;            /* heads.c; NULL until a large object is announced */
     struct hr_epoch_left *epochs_left; /* victims.c: what known orders still need */
+    struct hr_epoch_next *epochs_next; /* victims.c: the predicted ones after them */
     struct hr_knowns *knowns;  /* epochs whose order is known, and the search; NULL until a loader needs it */
     struct hr_making *makings; /* hash */
     struct hr_readers *readers;

@@ -9,7 +9,6 @@
 #include "fetch/plan/ranks.h"
 #include "fetch/plan/victims.h"
 
-#define EPOCHS_MAX 16  /* loaders at a time: 8 ranks, train and val */
 #define QUEUE_MAX 4096 /* wants that wait: the rest of an epoch leaves room for what is announced */
 #define MISSES_MAX 3   /* searches for nothing, before a loader is taken for one whose sampler is another */
 #define ADVANCE_MAX 16384       /* entries looked at in one go: the loop must not stall */
@@ -19,15 +18,6 @@
 #define GUESS_COST_BYTES 4096.0
 #define GUESS_BYTES_MAX (64ull << 20)
 #define CERTAIN_BITS 20
-
-struct hr_knowns {
-    struct hr_order_searcher *searcher;
-    struct hr_epoch epochs[EPOCHS_MAX];
-    uint64_t last_id;
-    struct hr_order recent[HR_ORDER_RECENT_MAX]; /* the newest first */
-    unsigned recent_count;
-    uint64_t shown; /* id of the epoch that became known last */
-};
 
 static bool is_current(const struct hr_epoch *epoch)
 {
@@ -40,6 +30,9 @@ static void forget(struct hr_plan *plan, struct hr_epoch *epoch)
     if (epoch->state == HR_EPOCH_ASKED) {
         hr_order_searcher_cancel(plan->knowns->searcher, epoch->id);
     }
+    if (epoch->follows.making_id) {
+        hr_order_searcher_cancel(plan->knowns->searcher, epoch->follows.making_id);
+    }
     hr_victims_end(plan, epoch->id);
     free(epoch->permutation);
     *epoch = (struct hr_epoch){0};
@@ -51,7 +44,7 @@ void hr_known_free(struct hr_plan *plan)
         return;
     }
     hr_victims_free(plan);
-    for (unsigned i = 0; i < EPOCHS_MAX; i++) {
+    for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
         free(plan->knowns->epochs[i].permutation);
     }
     if (plan->knowns->searcher) {
@@ -158,7 +151,7 @@ static void advance(struct hr_plan *plan, struct hr_epoch *epoch)
 
 void hr_known_advance(struct hr_plan *plan)
 {
-    for (unsigned i = 0; plan->knowns && i < EPOCHS_MAX; i++) {
+    for (unsigned i = 0; plan->knowns && i < HR_KNOWN_EPOCHS_MAX; i++) {
         if (plan->knowns->epochs[i].state == HR_EPOCH_KNOWN) {
             advance(plan, &plan->knowns->epochs[i]);
         }
@@ -183,7 +176,7 @@ static void keep_memory_bounded(struct hr_plan *plan, const struct hr_epoch *new
     for (;;) {
         uint64_t bytes = 0;
         struct hr_epoch *oldest = NULL;
-        for (unsigned i = 0; i < EPOCHS_MAX; i++) {
+        for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
             struct hr_epoch *epoch = &plan->knowns->epochs[i];
             bytes += epoch->permutation ? (uint64_t)epoch->order.n * sizeof *epoch->permutation : 0;
             if (epoch->permutation && epoch != newest && (!oldest || epoch->id < oldest->id)) {
@@ -201,7 +194,7 @@ void hr_known_stats(const struct hr_plan *plan, struct hr_plan_stats *stats)
 {
     const struct hr_knowns *knowns = plan->knowns;
     stats->known_generator = stats->known_generator ? stats->known_generator : "";
-    for (unsigned i = 0; knowns && i < EPOCHS_MAX; i++) {
+    for (unsigned i = 0; knowns && i < HR_KNOWN_EPOCHS_MAX; i++) {
         const struct hr_epoch *epoch = &knowns->epochs[i];
         stats->known_now += epoch->state == HR_EPOCH_KNOWN;
         if (epoch->state == HR_EPOCH_KNOWN && epoch->id == knowns->shown) {
@@ -214,15 +207,17 @@ void hr_known_stats(const struct hr_plan *plan, struct hr_plan_stats *stats)
 /* Nothing fits what was noted until then. */
 static void on_nothing(struct hr_plan *plan, struct hr_epoch *epoch)
 {
-    if (epoch->asked < HR_KNOWN_DEEP) {
+    if (epoch->asked < HR_KNOWN_DEEP || epoch->renoted) {
         epoch->state = HR_EPOCH_NEW;
-        if (epoch->note_count > epoch->asked) {
+        if (epoch->note_count > epoch->asked || epoch->renoted) {
+            epoch->renoted = false;
             ask_for(plan, epoch);
         }
     } else {
         epoch->state = HR_EPOCH_OTHER;
         epoch->misses++;
         plan->stats.order_misses++;
+        hr_known_next_missed(plan, epoch);
     }
 }
 
@@ -247,6 +242,7 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
                      epoch->next);
     remember(knowns, &epoch->order);
     keep_memory_bounded(plan, epoch);
+    hr_known_next(plan, epoch);
     stats->known_orders++;
     stats->known_seed = epoch->order.seed;
     stats->known_objects = epoch->order.n;
@@ -265,7 +261,7 @@ static void on_result(struct hr_plan *plan, struct hr_order_result *result)
 {
     struct hr_knowns *knowns = plan->knowns;
     struct hr_epoch *epoch = NULL;
-    for (unsigned i = 0; i < EPOCHS_MAX && !epoch; i++) {
+    for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX && !epoch; i++) {
         epoch = knowns->epochs[i].id == result->id ? &knowns->epochs[i] : NULL;
     }
     bool asked = epoch && epoch->state == HR_EPOCH_ASKED;
@@ -287,9 +283,20 @@ static void on_results(void *owner, int fd, uint32_t events)
     struct hr_order_result result;
     (void)fd, (void)events;
     while (hr_order_searcher_take(plan->knowns->searcher, &result)) {
-        on_result(plan, &result);
+        if (!hr_known_next_made(plan, &result)) {
+            on_result(plan, &result);
+        }
     }
     hr_plan_pump(plan);
+}
+
+/* The same order again, of which `begun` positions were read. */
+static void once_more(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t begun)
+{
+    epoch->next = begun;
+    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation, begun);
+    hr_known_next(plan, epoch);
+    plan->stats.known_orders++;
 }
 
 /* ---- batches ---- */
@@ -300,7 +307,7 @@ static struct hr_epoch *epoch_of(struct hr_plan *plan, const struct hr_plan_tree
 {
     struct hr_knowns *knowns = plan->knowns;
     struct hr_epoch *place = &knowns->epochs[0];
-    for (unsigned i = 0; i < EPOCHS_MAX; i++) {
+    for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
         struct hr_epoch *epoch = &knowns->epochs[i];
         if (epoch->id && epoch->tree == tree && epoch->loader == loader &&
             (epoch->opens || epoch->base == base) && is_current(epoch)) {
@@ -316,6 +323,7 @@ static void begin(struct hr_plan *plan, struct hr_epoch *epoch, struct hr_plan_t
                   uint64_t base)
 {
     unsigned misses = epoch->misses;
+    struct hr_predict predict = epoch->follows.predict;
     forget(plan, epoch);
     *epoch = (struct hr_epoch){.id = ++plan->knowns->last_id,
                                .tree = tree,
@@ -324,7 +332,8 @@ static void begin(struct hr_plan *plan, struct hr_epoch *epoch, struct hr_plan_t
                                .loader = loader,
                                .opens = loader == OPENS_LOADER,
                                .batch_size = loader == OPENS_LOADER,
-                               .misses = misses};
+                               .misses = misses,
+                               .follows.predict = predict};
 }
 
 /* Are the batch's indices what the known order has there? */
@@ -338,8 +347,14 @@ static bool is_as_known(const struct hr_epoch *epoch, const struct hr_known_batc
     return fits;
 }
 
+/* Of a rank among others the first batch tells most: it has its place beside those that were
+ * understood before it. */
 static void take_notes(struct hr_epoch *epoch, const struct hr_known_batch *batch)
 {
+    bool late = batch->number == 0 && epoch->note_count > 0 && epoch->notes[0].number > 0;
+    uint32_t others = batch->count < HR_ORDER_SEEN_MAX ? HR_ORDER_SEEN_MAX - batch->count : 0;
+    epoch->note_count = late && epoch->note_count > others ? others : epoch->note_count;
+    epoch->renoted |= late && epoch->state == HR_EPOCH_ASKED;
     epoch->batch_size = batch->count > epoch->batch_size ? batch->count : epoch->batch_size;
     for (uint32_t i = 0; i < batch->count; i++) {
         epoch->highest = batch->indices[i] > epoch->highest ? batch->indices[i] : epoch->highest;
@@ -371,6 +386,9 @@ static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_
     if (epoch->state == HR_EPOCH_KNOWN && !is_as_known(epoch, batch)) {
         bool wrong = !again && batch->number > epoch->last_number;
         plan->stats.known_dropped += wrong;
+        if (wrong) {
+            hr_known_next_missed(plan, epoch);
+        }
         begin(plan, epoch, batch->tree, batch->loader, batch->base);
         epoch->state = wrong ? HR_EPOCH_OTHER : HR_EPOCH_NEW;
     } else if (epoch->state != HR_EPOCH_KNOWN &&
@@ -380,9 +398,7 @@ static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_
                again) { /* the same order once more: a sampler whose seed stays */
         memset(epoch->numbers, 0, sizeof epoch->numbers);
         epoch->last_number = 0;
-        epoch->next = 0;
-        hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation, 0);
-        plan->stats.known_orders++;
+        once_more(plan, epoch, 0);
     }
 }
 
@@ -399,9 +415,10 @@ void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch)
         uint32_t announced = (batch->number + 1) * epoch->batch_size;
         epoch->next = announced > epoch->next ? announced : epoch->next;
         epoch->agreed += batch->count;
-    } else if (epoch->state == HR_EPOCH_NEW) {
+        hr_victims_heard(plan, epoch->id);
+    } else if (epoch->state == HR_EPOCH_NEW || (epoch->state == HR_EPOCH_ASKED && batch->number == 0)) {
         take_notes(epoch, batch);
-        if (epoch->note_count >= HR_KNOWN_DEEP) {
+        if (epoch->state == HR_EPOCH_NEW && epoch->note_count >= HR_KNOWN_DEEP) {
             ask_for(plan, epoch);
         }
     }
@@ -421,14 +438,15 @@ static bool follow(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t rank, 
         hr_order_at(&epoch->order, epoch->permutation, epoch->position) == index) {
         epoch->position++;
         epoch->agreed++;
+        hr_victims_heard(plan, epoch->id);
         epoch->next = epoch->position > epoch->next ? epoch->position : epoch->next;
         plan->ahead_due = true;
         return false;
     }
     if (hr_order_at(&epoch->order, epoch->permutation, 0) == index) { /* a sampler whose seed stays */
-        epoch->position = epoch->next = 1;
+        epoch->position = 1;
         epoch->ahead_bytes = 0;
-        plan->stats.known_orders++;
+        once_more(plan, epoch, 1);
         plan->ahead_due = true;
         return true;
     }

@@ -1,11 +1,11 @@
-/* What is known of one epoch, and what to ask the search about it. Shared by known.c and known_ask.c; main
- * loop.
- */
+/* What is known of epochs, what to ask the search about one, and what follows it. Shared by known.c,
+ * known_ask.c and known_next.c; main loop. */
 #ifndef HR_PLAN_KNOWN_EPOCH_H
 #define HR_PLAN_KNOWN_EPOCH_H
 
 #include "fetch/plan/inner.h"
 #include "fetch/plan/order_thread.h"
+#include "fetch/plan/predict.h"
 
 #define HR_KNOWN_DEEP 10                         /* indices before what costs seconds is searched, too */
 #define HR_KNOWN_ORDERS_BYTES_MAX (128ull << 20) /* of all known orders together; the oldest goes first */
@@ -32,6 +32,7 @@ struct hr_epoch {
     uint32_t highest;    /* index */
     struct hr_epoch_note notes[HR_ORDER_SEEN_MAX];
     unsigned note_count;
+    bool renoted;                                  /* while it was searched for the first batch came */
     unsigned asked;                                /* notes that were asked about last, */
     uint32_t bases[HR_ORDER_SETS_MAX];             /* and opens: where each set began */
     uint32_t last_number;                          /* of a batch: the highest */
@@ -39,12 +40,34 @@ struct hr_epoch {
     uint64_t numbers[HR_KNOWN_FIRST_NUMBERS / 64]; /* which of the first came */
     struct hr_order order;
     uint32_t *permutation;
-    double candidates;    /* of how many orders it was found to be the one */
-    uint64_t ahead_bytes; /* asked for by it */
-    uint32_t position;    /* opens: of the next one */
-    uint32_t next;        /* position that was not asked for */
-    uint64_t agreed;      /* indices that were what the known order has */
+    double candidates;             /* of how many orders it was found to be the one */
+    uint64_t ahead_bytes;          /* asked for by it */
+    uint32_t position;             /* opens: of the next one */
+    uint32_t next;                 /* position that was not asked for */
+    uint64_t agreed;               /* indices that were what the known order has */
+    struct {                       /* known_next.c: the next epoch */
+        struct hr_predict predict; /* over epochs, too */
+        bool due;                  /* it is predicted, and not there yet */
+        uint64_t making_id;        /* of the search that makes it, or 0 */
+        struct hr_orders orders;
+    } follows;
 };
+
+#define HR_KNOWN_EPOCHS_MAX 16 /* loaders at a time: 8 ranks, train and val */
+
+struct hr_knowns {
+    struct hr_order_searcher *searcher;
+    struct hr_epoch epochs[HR_KNOWN_EPOCHS_MAX];
+    uint64_t last_id;
+    struct hr_order recent[HR_ORDER_RECENT_MAX]; /* the newest first */
+    unsigned recent_count;
+    uint64_t shown; /* id of the epoch that became known last */
+};
+
+/* known_next.c */
+void hr_known_next(struct hr_plan *plan, struct hr_epoch *epoch); /* its order is known: what comes then? */
+void hr_known_next_missed(struct hr_plan *plan, struct hr_epoch *epoch);       /* its order is another */
+bool hr_known_next_made(struct hr_plan *plan, struct hr_order_result *result); /* false: not one of these */
 
 /* False: there is nothing to search for (yet). ask is zeroed but for `recent`. */
 bool hr_epoch_ask(const struct hr_epoch *epoch, struct hr_order_ask *ask);

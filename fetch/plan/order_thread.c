@@ -26,6 +26,8 @@ enum job_state { JOB_FREE, JOB_RUNS, JOB_CANCELLED };
 struct job {
     enum job_state state;
     atomic_bool given_up; /* its slices need not go on */
+    bool makes;           /* no search: orders are to be made, and nobody does yet */
+    struct hr_orders orders;
     uint64_t id;
     struct hr_order_search search;
     uint32_t *permutation;
@@ -93,13 +95,23 @@ int hr_order_searcher_fd(const struct hr_order_searcher *searcher)
     return searcher->event_fd;
 }
 
+/* The one slice of a job that makes an order. */
+static bool claim_making(struct job *job, struct hr_order_slice *ret)
+{
+    bool claimed = job->makes;
+    *ret = (struct hr_order_slice){.phase = HR_ORDER_PHASES};
+    job->makes = false;
+    return claimed;
+}
+
 /* A slice of the kind that this thread does. The lock is held. */
 static struct job *claim(struct hr_order_searcher *searcher, bool all, struct hr_order_slice *ret)
 {
     for (unsigned i = 0; i < HR_ORDER_JOBS_MAX; i++) {
         struct job *job = &searcher->jobs[i];
-        if (job->state == JOB_RUNS && (job->search.phase >= HR_ORDER_LATE) == all &&
-            hr_order_search_claim(&job->search, ret)) {
+        bool late = !job->makes && job->search.phase >= HR_ORDER_LATE;
+        if (job->state == JOB_RUNS && late == all &&
+            (claim_making(job, ret) || hr_order_search_claim(&job->search, ret))) {
             return job;
         }
     }
@@ -137,20 +149,32 @@ static bool finish(struct hr_order_searcher *searcher, struct job *job, const st
     return job->state == JOB_RUNS && hr_order_search_over(&job->search);
 }
 
+static uint32_t *make(const struct hr_orders *orders)
+{
+    size_t n = orders->orders[0].n;
+    uint32_t *permutations = malloc(n * orders->count * sizeof *permutations);
+    for (unsigned i = 0; permutations && i < orders->count; i++) {
+        hr_order_make(&orders->orders[i], permutations + i * n);
+    }
+    return permutations;
+}
+
 /* Wakes nobody while it holds the lock: who wakes takes the processor from a thread of idle priority, and
  * would wait for the lock until that one has its turn again, seconds later where all cores are busy. */
 static void run(struct hr_order_searcher *searcher, struct job *job, const struct hr_order_slice *slice,
                 enum hr_order_width width)
 {
-    struct hr_order order;
-    uint64_t tried;
-    bool found = hr_order_slice_run(slice, &job->search.ask, width, &order, &tried);
-    uint32_t *permutation = found ? malloc((size_t)order.n * sizeof *permutation) : NULL;
-    if (permutation) {
-        hr_order_make(&order, permutation);
+    struct hr_orders orders = {.count = 1};
+    uint64_t tried = 0;
+    bool found = true;
+    if (slice->phase == HR_ORDER_PHASES) {
+        orders = job->orders; /* nobody else has a slice of this job */
+    } else {
+        found = hr_order_slice_run(slice, &job->search.ask, width, &orders.orders[0], &tried);
     }
+    uint32_t *permutation = found ? make(&orders) : NULL;
     pthread_mutex_lock(&searcher->lock);
-    bool over = finish(searcher, job, slice, found ? &order : NULL, permutation, tried);
+    bool over = finish(searcher, job, slice, found ? &orders.orders[0] : NULL, permutation, tried);
     pthread_mutex_unlock(&searcher->lock);
     if (over) {
         say(searcher);
@@ -227,6 +251,40 @@ static struct room look_for_room(const struct hr_order_searcher *searcher)
                          .steps = quota ? STEPS_QUOTA : STEPS_MOST};
 }
 
+/* The lock is held. NULL: all are at work. */
+static struct job *free_job(struct hr_order_searcher *searcher)
+{
+    unsigned i = 0;
+    while (i < HR_ORDER_JOBS_MAX && searcher->jobs[i].state != JOB_FREE) {
+        i++;
+    }
+    return i < HR_ORDER_JOBS_MAX ? &searcher->jobs[i] : NULL;
+}
+
+int hr_order_searcher_make(struct hr_order_searcher *searcher, uint64_t id, const struct hr_orders *orders)
+{
+    if (searcher->mode == HR_ORDER_MODE_OFF) {
+        return -EOPNOTSUPP;
+    }
+    pthread_mutex_lock(&searcher->lock);
+    struct job *job = free_job(searcher);
+    int error = job ? 0 : -EBUSY;
+    if (error == 0 && searcher->thread_count == 0) {
+        error = start(searcher, likely_main);
+    }
+    if (error == 0) {
+        job->state = JOB_RUNS;
+        job->id = id;
+        job->makes = true;
+        atomic_store(&job->given_up, false);
+        job->search = (struct hr_order_search){.phase = HR_ORDER_PHASES, .running = 1};
+        job->orders = *orders;
+        pthread_cond_broadcast(&searcher->wake);
+    }
+    pthread_mutex_unlock(&searcher->lock);
+    return error;
+}
+
 int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const struct hr_order_ask *ask)
 {
     if (searcher->mode == HR_ORDER_MODE_OFF) {
@@ -235,10 +293,7 @@ int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const
     struct hr_order_ask whole = *ask;
     struct room room = ask->deep && searcher->idle ? look_for_room(searcher) : (struct room){0};
     pthread_mutex_lock(&searcher->lock);
-    struct job *job = NULL;
-    for (unsigned i = 0; i < HR_ORDER_JOBS_MAX && !job; i++) {
-        job = searcher->jobs[i].state == JOB_FREE ? &searcher->jobs[i] : NULL;
-    }
+    struct job *job = free_job(searcher);
     int error = job ? 0 : -EBUSY;
     if (error == 0 && searcher->thread_count == 0) {
         error = start(searcher, likely_main);
@@ -271,6 +326,8 @@ void hr_order_searcher_cancel(struct hr_order_searcher *searcher, uint64_t id)
         if (job->state == JOB_RUNS && job->id == id) {
             job->state = JOB_CANCELLED;
             atomic_store(&job->given_up, true);
+            job->search.running -= job->makes;
+            job->makes = false;
             if (job->search.running == 0) {
                 end(job);
             }

@@ -6,6 +6,7 @@
 #define HR_PLAN_ORDER_THREAD_H
 
 #include "fetch/plan/order_search.h"
+#include "fetch/plan/predict.h"
 
 enum hr_order_mode { HR_ORDER_MODE_AUTO, HR_ORDER_MODE_FULL, HR_ORDER_MODE_OFF }; /* as settings.def has it */
 
@@ -34,6 +35,9 @@ int hr_order_searcher_fd(const struct hr_order_searcher *searcher);
  * -errno of starting a thread.
  */
 int hr_order_searcher_ask(struct hr_order_searcher *searcher, uint64_t id, const struct hr_order_ask *ask);
+/* The permutations of orders that are known and of one size, one behind the other: in the result, as if
+ * found. Errors as above. */
+int hr_order_searcher_make(struct hr_order_searcher *searcher, uint64_t id, const struct hr_orders *orders);
 void hr_order_searcher_cancel(struct hr_order_searcher *searcher,
                               uint64_t id); /* no result will come of it */
 bool hr_order_searcher_take(struct hr_order_searcher *searcher, struct hr_order_result *ret);

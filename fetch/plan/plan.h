@@ -189,8 +189,11 @@ struct hr_plan_stats {
     uint64_t known_indices;                /* ...and how many indices have agreed with it so far */
     double known_confidence;               /* 1 - chance that another of the seeds gives those */
     unsigned known_now;                    /* epochs whose order is known and holds */
-    /* Given up instead of what a known order needs sooner: read already; needed last. */
-    uint64_t victims_read, victims_last;
+    /* Given up instead of what a known order needs sooner: read already; needed last; needed last by the next
+     * epoch, or not at all. */
+    uint64_t victims_read, victims_last, victims_next;
+    uint64_t next_orders;            /* epochs whose next one's order was predicted and gone by... */
+    uint64_t next_right, next_wrong; /* ...and what became of that, where the next one came */
     uint64_t changed, failed, md5_off;
     uint64_t index_objects, index_bytes, hidden;
     uint64_t index_object_bytes; /* of all objects that are listed */

@@ -6,8 +6,22 @@
 
 #include "fetch/plan/future.h"
 #include "fetch/plan/inner.h"
+#include "fetch/plan/next_epoch.h"
 #include "fetch/plan/order_lanes.h"
 #include "fetch/plan/ranks.h"
+
+#define NEXT_BYTES_MAX (64ull << 20) /* of all that is predicted, two generations of it; ours */
+#define JOIN_POSITIONS 4096u         /* noted with each read: 0.2 ms */
+
+/* Predicted epochs, for all ranks of a job. */
+struct hr_epoch_next {
+    struct hr_epoch_next *next;
+    struct hr_plan_tree *tree;
+    uint32_t gen;
+    uint64_t base;
+    unsigned users; /* epochs before it */
+    struct hr_next_epoch epoch;
+};
 
 struct hr_epoch_left {
     struct hr_epoch_left *next;
@@ -18,6 +32,9 @@ struct hr_epoch_left {
     struct hr_order order;
     const uint32_t *permutation;
     struct hr_future future;
+    uint64_t heard_at; /* tree->noted then; as many opens of others as it has files: it has ended */
+    struct hr_epoch_next *then;
+    uint32_t then_rank, then_joined; /* as hr_next_epoch_join has it */
 };
 
 static uint32_t index_at(const void *owner, uint32_t position)
@@ -30,7 +47,8 @@ static bool is_current(const struct hr_epoch_left *left)
 {
     const struct hr_names *names = left->tree->index.names;
     return names && names->gen == left->gen && left->tree->ranks &&
-           left->base + left->order.n <= hr_ranks_count(left->tree->ranks);
+           left->base + left->order.n <= hr_ranks_count(left->tree->ranks) &&
+           left->tree->noted - left->heard_at <= left->order.n;
 }
 
 static uint32_t entry_of(const struct hr_epoch_left *left, uint32_t index)
@@ -49,6 +67,19 @@ static bool index_of(const struct hr_epoch_left *left, uint32_t entry, uint32_t 
     return true;
 }
 
+static void end_next(struct hr_plan *plan, struct hr_epoch_left *left)
+{
+    struct hr_epoch_next *then = left->then;
+    left->then = NULL;
+    if (then) {
+        if (--then->users == 0) {
+            LL_DELETE(plan->epochs_next, then);
+            hr_next_epoch_end(&then->epoch);
+            free(then);
+        }
+    }
+}
+
 void hr_victims_end(struct hr_plan *plan, uint64_t id)
 {
     struct hr_epoch_left *left, *next;
@@ -56,6 +87,7 @@ void hr_victims_end(struct hr_plan *plan, uint64_t id)
     {
         if (left->id == id) {
             LL_DELETE(plan->epochs_left, left);
+            end_next(plan, left);
             hr_future_end(&left->future);
             free(left);
         }
@@ -83,6 +115,7 @@ void hr_victims_begin(struct hr_plan *plan, uint64_t id, struct hr_plan_tree *tr
     left->base = base;
     left->order = *order;
     left->permutation = permutation;
+    left->heard_at = tree->noted;
     left->future =
         (struct hr_future){.n = order->n, .length = hr_order_length(order), .at = index_at, .order = left};
     if (!is_current(left) || hr_future_begin(&left->future) < 0) {
@@ -98,14 +131,116 @@ void hr_victims_begin(struct hr_plan *plan, uint64_t id, struct hr_plan_tree *tr
     }
 }
 
+/* ---- the epoch after it ---- */
+
+static uint64_t next_bytes(const struct hr_plan *plan)
+{
+    const struct hr_epoch_next *then;
+    uint64_t bytes = 0;
+    LL_FOREACH(plan->epochs_next, then)
+    {
+        bytes += hr_next_epoch_bytes(&then->epoch.orders);
+    }
+    return bytes;
+}
+
+unsigned hr_victims_foresee(const struct hr_order *order)
+{
+    struct hr_orders orders = {.orders = {*order}};
+    orders.count = order->replicas < HR_PREDICT_MOST ? order->replicas : HR_PREDICT_MOST;
+    while (orders.count > 0 && hr_next_epoch_bytes(&orders) > NEXT_BYTES_MAX / 2) {
+        orders.count--;
+    }
+    return orders.count;
+}
+
+static struct hr_epoch_next *next_of(struct hr_plan *plan, const struct hr_epoch_left *left,
+                                     const struct hr_orders *orders)
+{
+    struct hr_epoch_next *then;
+    LL_FOREACH(plan->epochs_next, then)
+    {
+        if (then->tree == left->tree && then->gen == left->gen && then->base == left->base &&
+            hr_next_epoch_is(&then->epoch, orders)) {
+            return then;
+        }
+    }
+    return NULL;
+}
+
+static struct hr_epoch_next *make_next(struct hr_plan *plan, const struct hr_epoch_left *left,
+                                       const struct hr_orders *orders, uint32_t *permutations)
+{
+    bool fits = next_bytes(plan) + hr_next_epoch_bytes(orders) <= NEXT_BYTES_MAX;
+    struct hr_epoch_next *then = fits ? calloc(1, sizeof *then) : NULL;
+    if (!then) {
+        free(permutations);
+        return NULL;
+    }
+    if (hr_next_epoch_begin(&then->epoch, orders, permutations) < 0) {
+        free(then);
+        return NULL;
+    }
+    then->tree = left->tree;
+    then->gen = left->gen;
+    then->base = left->base;
+    LL_PREPEND(plan->epochs_next, then);
+    return then;
+}
+
+static void join(struct hr_epoch_left *left)
+{
+    if (left->then && left->then_joined != UINT32_MAX) {
+        left->then_joined =
+            hr_next_epoch_join(&left->then->epoch, left->then_rank, left->then_joined, JOIN_POSITIONS);
+    }
+}
+
+bool hr_victims_next(struct hr_plan *plan, uint64_t id, const struct hr_orders *orders,
+                     uint32_t *permutations)
+{
+    struct hr_epoch_left *left;
+    LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
+    struct hr_epoch_next *then = left ? next_of(plan, left, orders) : NULL;
+    if (!left || left->then || then) {
+        free(permutations);
+    } else if (permutations) {
+        then = make_next(plan, left, orders, permutations);
+    } else {
+        return false;
+    }
+    if (left && !left->then && then) {
+        left->then = then;
+        left->then_rank = orders->orders[0].rank;
+        left->then_joined = 0;
+        then->users++;
+        join(left);
+        plan->stats.next_orders++;
+    }
+    return true;
+}
+
+void hr_victims_heard(struct hr_plan *plan, uint64_t id)
+{
+    struct hr_epoch_left *left;
+    LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
+    if (left) {
+        left->heard_at = left->tree->noted;
+    }
+}
+
 void hr_victims_read(struct hr_plan_tree *tree, uint32_t entry)
 {
     struct hr_epoch_left *left;
+    uint32_t index;
     LL_FOREACH(tree->plan->epochs_left, left)
     {
-        uint32_t index;
         if (left->tree == tree && is_current(left) && index_of(left, entry, &index)) {
             hr_future_read(&left->future, index);
+            if (left->then) {
+                join(left);
+                hr_next_epoch_idle(&left->then->epoch, index);
+            }
         }
     }
 }
@@ -130,19 +265,62 @@ static bool is_free(void *owner, uint32_t index)
            file_of(left, index);
 }
 
+/* Is it of the epoch's set? */
+static bool shuffles(const struct hr_epoch_left *left, const struct hr_cached *cached, uint32_t *ret_index)
+{
+    uint32_t entry;
+    return is_current(left) && memcmp(&left->tree->source, &cached->source, sizeof cached->source) == 0 &&
+           hr_tree_entry_of(left->tree, cached->key, cached->key_len, &entry) &&
+           index_of(left, entry, ret_index);
+}
+
 /* An epoch that still needs the object. */
 static struct hr_epoch_left *needer_of(struct hr_plan *plan, const struct hr_cached *cached)
 {
     struct hr_epoch_left *left;
     LL_FOREACH(plan->epochs_left, left)
     {
-        uint32_t entry, index;
-        if (!is_current(left) || memcmp(&left->tree->source, &cached->source, sizeof cached->source) != 0 ||
-            !hr_tree_entry_of(left->tree, cached->key, cached->key_len, &entry)) {
+        uint32_t index;
+        if (shuffles(left, cached, &index) && hr_future_needs(&left->future, index)) {
+            return left;
+        }
+    }
+    return NULL;
+}
+
+/* No rank needs it in this epoch, and none that is an epoch behind in the one that it is about to begin. */
+static bool is_idle(void *owner, uint32_t index)
+{
+    const struct hr_epoch_left *asks = owner, *left;
+    if (!is_free(owner, index)) {
+        return false;
+    }
+    uint32_t entry = entry_of(asks, index), here;
+    LL_FOREACH(asks->tree->plan->epochs_left, left)
+    {
+        if (left->tree != asks->tree || !is_current(left) || !index_of(left, entry, &here)) {
             continue;
         }
-        if (index_of(left, entry, &index) && hr_future_needs(&left->future, index)) {
-            return left;
+        if (hr_future_needs(&left->future, here) ||
+            (left->then && left->then != asks->then &&
+             hr_next_epoch_reads(&left->then->epoch, left->then_rank, here))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of the set that the victim is of, what the next epoch reads last or not at all. The ranks that are ahead
+ * come first. */
+static const struct hr_cached *farthest_of(struct hr_plan *plan, const struct hr_cached *victim)
+{
+    struct hr_epoch_left *left;
+    uint32_t index;
+    LL_FOREACH(plan->epochs_left, left)
+    {
+        if (left->then && shuffles(left, victim, &index) &&
+            hr_next_epoch_find(&left->then->epoch, is_idle, left, &index)) {
+            return file_of(left, index);
         }
     }
     return NULL;
@@ -183,6 +361,11 @@ static const struct hr_cached *last_of(struct hr_plan *plan, const struct hr_pla
 const struct hr_cached *hr_plan_needed_later(void *owner, const struct hr_cached *victim)
 {
     struct hr_plan *plan = owner;
+    const struct hr_cached *farthest = plan->epochs_next ? farthest_of(plan, victim) : NULL;
+    if (farthest) {
+        plan->stats.victims_next += farthest != victim;
+        return farthest != victim ? farthest : NULL;
+    }
     const struct hr_epoch_left *left = plan->epochs_left ? needer_of(plan, victim) : NULL;
     if (!left) {
         return NULL;

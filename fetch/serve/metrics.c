@@ -83,6 +83,10 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "hints_unneeded", number(plan->hints_unneeded));
     json_object_set_new(document, "victims_read", number(plan->victims_read));
     json_object_set_new(document, "victims_last", number(plan->victims_last));
+    json_object_set_new(document, "victims_next", number(plan->victims_next));
+    json_object_set_new(document, "next_order", number(plan->next_orders));
+    json_object_set_new(document, "next_right", number(plan->next_right));
+    json_object_set_new(document, "next_wrong", number(plan->next_wrong));
     json_object_set_new(document, "replay_steps", number(plan->replay_steps));
     json_object_set_new(document, "replay_unknown", number(plan->replay_unknown));
     json_object_set_new(document, "replay_ahead", number(plan->replay_ahead));

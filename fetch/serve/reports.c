@@ -57,12 +57,14 @@ static json_t *prefetch_of(const struct hr_plan_stats *before, const struct hr_p
 
 static json_t *orders_of(const struct hr_plan_stats *before, const struct hr_plan_stats *after)
 {
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I}", "announced", (json_int_t)(after->announced - before->announced),
-        "announced_used", (json_int_t)(after->announced_used - before->announced_used), "known_order",
-        (json_int_t)(after->known_orders - before->known_orders), "known_seed", (json_int_t)after->known_seed,
-        "searches", (json_int_t)(after->order_searches - before->order_searches), "replay_steps",
-        (json_int_t)(after->replay_steps - before->replay_steps));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "announced",
+                     (json_int_t)(after->announced - before->announced), "announced_used",
+                     (json_int_t)(after->announced_used - before->announced_used), "known_order",
+                     (json_int_t)(after->known_orders - before->known_orders), "known_seed",
+                     (json_int_t)after->known_seed, "next_order",
+                     (json_int_t)(after->next_orders - before->next_orders), "searches",
+                     (json_int_t)(after->order_searches - before->order_searches), "replay_steps",
+                     (json_int_t)(after->replay_steps - before->replay_steps));
 }
 
 static void add_cache(json_t *document, const struct hr_report *report)

@@ -2,13 +2,14 @@
 import hashlib
 import os
 
-from harness import fixtures, headrace, proc
+from harness import fixtures, headrace, paths, proc
 from harness.case import test
 from harness.scene import scene
 
 NEEDS = ("torch", "nginx", "rclone")
 FILES, FILE_BYTES = 160, 1 << 20
 CACHE_FILES = 64  # the least that cache_size may be
+SHARED_FILES, SHARED_BYTES = 1024, 256 << 10  # of which that is a quarter
 SMALLER_BYTES = 192 << 10
 EPOCHS = """
 import hashlib, os, sys
@@ -25,33 +26,35 @@ class Files(Dataset):
             return hashlib.sha256(file.read()).hexdigest()
 
 files = Files(sys.argv[1])
-sampler = DistributedSampler(files, 1, 0, seed=3)
+sampler = DistributedSampler(files, int(sys.argv[3]), 0, seed=3)
 loader = DataLoader(files, batch_size=4, sampler=sampler, num_workers=2, collate_fn=list)
 for epoch in range(int(sys.argv[2])):
-    sampler.set_epoch(epoch)
-    print(hashlib.sha256("".join(sorted(sum(loader, []))).encode()).hexdigest())
+    sampler.set_epoch(int(sys.argv[4]) * epoch)
+    read = sorted(sum(loader, []))
+    print(len(read), hashlib.sha256("".join(read).encode()).hexdigest())
 """
 
 
-def files_of(size):
-    return fixtures.in_order("files-%d-v3" % size, lambda half: write_files(half, size))
+def files_of(size, count=FILES):
+    return fixtures.in_order("files-%d-%d-v4" % (count, size), lambda half: write_files(half, size, count))
 
 
-def write_files(half, size):
+def write_files(half, size, count):
     block = os.urandom(size)
-    for i in range(FILES):
+    for i in range(count):
         folder = os.path.join(half, fixtures.BUCKET, fixtures.PREFIX, "c%d" % (i % 4))
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "%04d.bin" % i), "wb") as out:
             out.write(b"%08d" % i + block[8:])
 
 
-def run_epochs(s, epochs):
-    """The plan's figures, and how many GETs it took."""
-    have = s.job.python(EPOCHS, s.data, str(epochs))
-    digests = "".join(sorted(fixtures.tree_digests(s.local).values()))
-    want = hashlib.sha256(digests.encode()).hexdigest() + "\n"
-    proc.expect_equal(have, want * epochs, "digests of the epochs")
+def run_epochs(s, epochs, replicas=1, step=1):
+    """The plan's figures, and how many GETs it took. What is read are the same bytes as on the disk."""
+    args = [str(epochs), str(replicas), str(step)]
+    local = proc.run([paths.PYTHON, "-c", EPOCHS, s.local] + args, 100)
+    have = s.job.python(EPOCHS, s.data, *args)
+    proc.expect_equal(have, local.stdout.decode(), "files and digests of the epochs")
+    proc.expect(len(have.split()) == 2 * epochs, "lines of the epochs", have)
     headrace.wait_idle(s.job)
     return s.job.status()["plan"], len(s.front.log().gets)
 
@@ -66,6 +69,28 @@ def test_known_order_keeps_what_is_needed():
         proc.expect(plan["victims_read"] + plan["victims_last"] > 0, "exchanged by the known order", plan)
         most = 2 * FILES - 0.75 * CACHE_FILES
         proc.expect(gets <= most, "GETs of two epochs", gets, most, plan)
+
+
+@test(NEEDS, timeout=150)
+def test_predicted_order_keeps_what_this_node_needs():
+    """One of two nodes, a quarter of all in its cache: a kept set would have that quarter of each later epoch (1,280 GETs),
+    half of it can be there (1,024)."""
+    with scene(files_of(SHARED_BYTES, SHARED_FILES), cache_size="64M") as s:
+        plan, gets = run_epochs(s, 3, replicas=2)
+        proc.expect(plan["next_order"] >= 2, "epochs whose next one was predicted", plan)
+        proc.expect_equal((plan["next_wrong"], plan["known_dropped"]), (0, 0), "orders that were wrong")
+        proc.expect(plan["victims_next"] > 0, "given up by what the next epochs read", plan)
+        proc.expect(gets <= 1200, "GETs of three epochs", gets, plan)
+
+
+@test(NEEDS, timeout=150)
+def test_prediction_that_fails_is_not_repeated():
+    """set_epoch counts by tens: one prediction, and no more requests than by a kept set (896)."""
+    with scene(files_of(SHARED_BYTES, SHARED_FILES), cache_size="64M") as s:
+        plan, gets = run_epochs(s, 2, replicas=2, step=10)
+        proc.expect_equal((plan["next_right"], plan["known_dropped"]), (0, 0), "predictions that were right, orders dropped")
+        proc.expect(plan["next_order"] == 1 and plan["next_wrong"] == 1, "one prediction, which was wrong", plan)
+        proc.expect(gets <= 940, "GETs of two epochs", gets, plan)
 
 
 @test(NEEDS, timeout=150)

@@ -113,6 +113,33 @@ static void test_rest_of_the_epoch(void **state)
     assert_int_equal(s3_gets(lab->s3), OBJECTS);
 }
 
+/* A worker's queue that is understood before the first one's: of a rank among others that tells nothing, and
+ * the first batch does when it comes, also while the others are searched for. */
+static void test_first_batch_comes_late(void **state)
+{
+    struct lab *lab = *state;
+    struct hr_order ranked = {.seed = 5, .n = OBJECTS, .replicas = 2, .rank = 1};
+    uint32_t whole[OBJECTS];
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    hr_order_make(&ranked, whole);
+    for (uint32_t i = 0; i < OBJECTS / 2; i++) {
+        order[i] = hr_order_at(&ranked, whole, i);
+    }
+    announce(lab, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        opened(lab, BATCH + i);
+    }
+    assert_int_equal(lab_stats(lab).lookahead_learned, 1);
+    assert_int_equal(lab_stats(lab).order_searches, 1);
+    announce(lab, 0);
+    opened(lab, 0);
+    awaited = 1;
+    lab_until(lab, is_known);
+    assert_int_equal(lab_stats(lab).known_seed, 5);
+    assert_int_equal(lab_stats(lab).order_misses, 0);
+    lab_settle(lab);
+}
+
 /* The sampler changes its mind: the first other batch ends it, until the next epoch. */
 static void test_first_mismatch_ends_it(void **state)
 {
@@ -494,6 +521,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_rest_of_the_epoch, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_first_batch_comes_late, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_first_mismatch_ends_it, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_bound_of_what_lies_ahead, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_off_searches_nothing, lab_set_up, lab_tear_down),

@@ -56,6 +56,42 @@ static void test_searcher(void **state)
     hr_order_searcher_free(searcher);
 }
 
+/* Orders that are known are made beside searches, one behind the other; nobody waits for what was cancelled,
+ * and its place comes back. */
+static void test_orders_are_made(void **state)
+{
+    (void)state;
+    struct hr_order_searcher *searcher = NULL;
+    struct hr_order_result result;
+    struct hr_orders orders = {.count = 2,
+                               .orders = {{.n = 500, .seed = 8, .replicas = 2, .rank = 1},
+                                          {.n = 500, .seed = 9, .replicas = 2, .rank = 1}}};
+    assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_AUTO, true, &searcher), 0);
+    for (uint64_t id = 1; id <= 3 * HR_ORDER_JOBS_MAX; id++) {
+        assert_int_equal(hr_order_searcher_make(searcher, id, &orders), 0);
+        if (id % 3) {
+            hr_order_searcher_cancel(searcher, id);
+        }
+        struct pollfd ready = {.fd = hr_order_searcher_fd(searcher), .events = POLLIN};
+        while (id % 3 == 0 && !hr_order_searcher_take(searcher, &result)) {
+            assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
+        }
+        if (id % 3 == 0) {
+            assert_true(result.id == id && result.permutation);
+            for (unsigned i = 0; i < orders.count; i++) {
+                uint32_t *whole = make(&orders.orders[i]);
+                assert_memory_equal(whole, result.permutation + 500 * i, 500 * sizeof *whole);
+                free(whole);
+            }
+            free(result.permutation);
+        }
+    }
+    hr_order_searcher_free(searcher);
+    assert_int_equal(hr_order_searcher_new(HR_ORDER_MODE_OFF, true, &searcher), 0);
+    assert_int_equal(hr_order_searcher_make(searcher, 5, &orders), -EOPNOTSUPP);
+    hr_order_searcher_free(searcher);
+}
+
 /* Searches through everything, for what is not there: likely candidates of others are not held up, places
  * come back, and the end does not wait for them. */
 static void test_full_search_gives_way(void **state)
@@ -157,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_searcher),
+        cmocka_unit_test(test_orders_are_made),
         cmocka_unit_test(test_full_search_gives_way),
         cmocka_unit_test(test_quota),
     };
