@@ -70,6 +70,9 @@ void hr_cwd_init(void)
     atomic_fetch_or(&snapshot->stamp, 1);
     int len = hr_cwd_read(snapshot->path, sizeof(snapshot->path), &inside);
     if (len > 0) {
+        if (inside) {
+            hr_path_through_proc();
+        }
         snapshot->len = (uint32_t)len;
         snapshot->kind =
             inside ? CWD_INSIDE

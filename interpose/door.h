@@ -41,6 +41,15 @@ static inline bool hr_door_fd(int fd)
     return __builtin_expect(hr_active, 0) && hr_door_fd_looked(fd);
 }
 
+/* Is it a name in /proc or /dev of a descriptor, of any process, that is a cache file or a face? The kernel
+ * would let its owner, or root, change what lies there. */
+bool hr_door_names_file_looked(const char *path);
+static inline bool hr_door_names_file(const char *path)
+{
+    return __builtin_expect(hr_active, 0) && path && path[0] == '/' && (path[1] == 'p' || path[1] == 'd') &&
+           hr_door_names_file_looked(path);
+}
+
 /* The *at calls that take a descriptor alone: a NULL path, or an empty one with AT_EMPTY_PATH. */
 static inline bool hr_door_means_fd(const char *path, int flags)
 {

@@ -64,15 +64,16 @@ int hr_face_reopen(int fd, int flags);
 int64_t hr_face_claim(int fd, const struct hr_face *face, uint64_t wanted, uint64_t *ret_start);
 void hr_face_unclaim(int fd, uint64_t bytes); /* the last of them were not read after all */
 
-/* Makes fd a descriptor of the whole object in one plain file, same offset and close-on-exec, O_RDONLY, for
- * what nothing else serves. Waits for the object. 0, -ENOSPC (the daemon's line: it does not fit the cache).
+/* Makes fd alone a descriptor of the whole object in one plain file, same offset and close-on-exec, O_RDONLY,
+ * for what nothing else serves. Waits for the object. 0, -ENOSPC (the daemon's line: it does not fit the
+ * cache).
  */
 int hr_face_materialise(int fd, const struct hr_face *face);
 /* A plain read-only descriptor of the whole object (flags: O_CLOEXEC), instead of the face. */
 int hr_face_open_whole(const struct hr_face *face, int flags);
 /* The same; ret_path receives the file's name, which an eviction may take away at any time. */
 int hr_face_open_whole_named(const struct hr_face *face, int flags, char *ret_path, size_t room);
-/* Materialises fd when it is a face, else nothing: 0. */
+/* Materialises fd, and its dups in this process, when it is a face, else nothing: 0. */
 int hr_face_materialise_if(int fd);
 /* After fd was opened or copied: 0 is never a face, because streams read their standard input inside libc,
  * where no hook sees it. fd, or the error with fd closed. */

@@ -7,7 +7,7 @@
 #include "interpose/inner.h"
 
 /* What means nothing, or nothing but itself, to a read. */
-#define KNOWN_FLAGS (RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT)
+#define KNOWN_FLAGS (RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND)
 
 /* The sum of the parts, as the kernel checks and cuts it; -EINVAL. */
 static int64_t bytes_of(const struct iovec *parts, int count)
@@ -25,6 +25,14 @@ static int64_t bytes_of(const struct iovec *parts, int count)
     return bytes < HR_CALL_BYTES_MAX ? (int64_t)bytes : HR_CALL_BYTES_MAX;
 }
 
+#define PAGE_BYTES 4096 /* the first page is nobody's: vm.mmap_min_addr */
+
+/* Bytes out of a mapping are copied here and not by the kernel, which would say EFAULT of NULL. */
+static inline bool is_nowhere(const struct iovec *part)
+{
+    return (uintptr_t)part->iov_base < PAGE_BYTES;
+}
+
 /* `bytes` of the object into the parts: all of them, fewer when an error came after some, or -errno. */
 static ssize_t scatter(const struct hr_face *face, const struct iovec *parts, uint64_t bytes, uint64_t start,
                        bool wait)
@@ -35,8 +43,9 @@ static ssize_t scatter(const struct hr_face *face, const struct iovec *parts, ui
     }
     for (int i = 0; done < bytes; i++) {
         uint64_t part = parts[i].iov_len < bytes - done ? parts[i].iov_len : bytes - done;
-        ssize_t got = wait ? hr_segment_copy(face, parts[i].iov_base, part, start + done)
-                           : hr_segment_copy_ready(face, parts[i].iov_base, part, start + done);
+        ssize_t got = part > 0 && is_nowhere(&parts[i]) ? -EFAULT
+                      : wait ? hr_segment_copy(face, parts[i].iov_base, part, start + done)
+                             : hr_segment_copy_ready(face, parts[i].iov_base, part, start + done);
         if (got < 0) {
             return done > 0 ? (ssize_t)done : got;
         }
@@ -51,7 +60,10 @@ static ssize_t scatter(const struct hr_face *face, const struct iovec *parts, ui
 ssize_t hr_face_readv(int fd, const struct hr_face *face, const struct iovec *parts, int count, int flags)
 {
     uint64_t start;
-    int64_t wanted = flags & ~KNOWN_FLAGS ? -EOPNOTSUPP : bytes_of(parts, count);
+    int64_t wanted = bytes_of(parts, count);
+    if (wanted > 0 && (flags & ~KNOWN_FLAGS)) {
+        return -EOPNOTSUPP;
+    }
     if (wanted <= 0) {
         return wanted;
     }
@@ -67,8 +79,14 @@ ssize_t hr_face_readv(int fd, const struct hr_face *face, const struct iovec *pa
 ssize_t hr_face_preadv(const struct hr_face *face, const struct iovec *parts, int count, off_t offset,
                        int flags)
 {
-    int64_t wanted = offset < 0 ? -EINVAL : flags & ~KNOWN_FLAGS ? -EOPNOTSUPP : bytes_of(parts, count);
+    int64_t wanted = offset < 0 ? -EINVAL : bytes_of(parts, count);
+    if (wanted > INT64_MAX - offset) {
+        return -EINVAL;
+    }
     uint64_t start = (uint64_t)offset;
+    if (wanted > 0 && (flags & ~KNOWN_FLAGS)) {
+        return -EOPNOTSUPP;
+    }
     if (wanted <= 0 || start >= face->size) {
         return wanted < 0 ? wanted : 0;
     }
@@ -86,7 +104,7 @@ off_t hr_face_seek(int fd, const struct hr_face *face, off_t offset, int whence)
     switch (whence) {
     case SEEK_END:
         if (offset > INT64_MAX - size) {
-            return -EOVERFLOW;
+            return -EINVAL;
         }
         offset = size + offset;
         break;

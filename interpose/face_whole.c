@@ -122,22 +122,6 @@ int hr_face_materialise(int fd, const struct hr_face *face)
     return error;
 }
 
-int hr_face_materialise_if(int fd)
-{
-    struct hr_face face;
-    return hr_face_maybe(fd) && hr_face_of(fd, &face) ? hr_face_materialise(fd, &face) : 0;
-}
-
-HR_NOINLINE int hr_face_not_as_input(int fd)
-{
-    int error = fd == STDIN_FILENO && hr_face_maybe(fd) ? hr_face_materialise_if(fd) : 0;
-    if (error) {
-        hr_standin_unmark(fd);
-        HR_SYS1(SYS_close, fd);
-    }
-    return error ? error : fd;
-}
-
 /* ---- all of them
  * ---------------------------------------------------------------------------------------------- */
 
@@ -212,6 +196,34 @@ static int materialise_dups(struct faces *faces, unsigned at)
         HR_SYS1(SYS_close, whole);
     }
     return error;
+}
+
+static HR_NOINLINE int materialise_shared(int fd, const struct hr_face *face)
+{
+    struct faces faces;
+    find_faces(&faces);
+    for (unsigned i = 0; i < faces.count; i++) {
+        if (faces.fd[i] == fd) {
+            return materialise_dups(&faces, i);
+        }
+    }
+    return hr_face_materialise(fd, face);
+}
+
+int hr_face_materialise_if(int fd)
+{
+    struct hr_face face;
+    return hr_face_maybe(fd) && hr_face_of(fd, &face) ? materialise_shared(fd, &face) : 0;
+}
+
+HR_NOINLINE int hr_face_not_as_input(int fd)
+{
+    int error = fd == STDIN_FILENO && hr_face_maybe(fd) ? hr_face_materialise_if(fd) : 0;
+    if (error) {
+        hr_standin_unmark(fd);
+        HR_SYS1(SYS_close, fd);
+    }
+    return error ? error : fd;
 }
 
 HR_NOINLINE int hr_face_materialise_inherited(void)

@@ -259,7 +259,11 @@ void hr_identity_stat(int fd, struct stat *stat)
 void hr_identity_stat_path(struct stat *stat)
 {
     struct hr_identity identity;
-    if (form_of(stat) == HR_FACE_FILE_MODE && find_identity(-1, stat, &identity)) {
+    struct hr_session session;
+    unsigned form = form_of(stat);
+    /* Other files of mode 0400 are not worth a first attach. */
+    if ((form == HR_FACE_FILE_MODE || (form == HR_CACHE_FILE_MODE && hr_session_peek(&session))) &&
+        find_identity(-1, stat, &identity)) {
         struct hr_object object = object_of(&identity);
         hr_view_stat(&object, stat);
     }

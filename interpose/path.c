@@ -56,6 +56,11 @@ void hr_path_init(const struct hr_maps *maps)
     }
 }
 
+void hr_path_through_proc(void)
+{
+    hr_path_first['p'] = hr_path_first['d'] = 1;
+}
+
 bool hr_path_add_link(const char *path, size_t len)
 {
     if (link_count == HR_LINKS_MAX || len < 2 || len >= HR_PLACE_MAX) {

@@ -30,6 +30,8 @@ void hr_path_init(const struct hr_maps *maps);
 /* By the byte behind the leading slash: 1 where an absolute path may lead into a map even if nothing climbs
  * in it (a map's root starts so; '.', '/' and the root itself, which only the canonical form tells). */
 extern uint8_t hr_path_first[256] __attribute__((visibility("hidden")));
+/* From now on a stand-in directory may be reached through /proc or /dev (climb.h). */
+void hr_path_through_proc(void);
 
 /* By map: does another one's root lie below it? Then its index alone does not tell what is there. */
 extern bool hr_path_nested[HR_MAPS_MAX] __attribute__((visibility("hidden")));

@@ -4,11 +4,33 @@
 #include <fcntl.h>
 
 #include "interpose/alias.h"
+#include "interpose/climb.h"
 #include "interpose/cwd.h"
 #include "interpose/face.h"
 #include "interpose/standin.h"
 #include "interpose/way.h"
 #include "interpose/inner.h"
+
+static inline bool may_be_proc(const char *path)
+{
+    return path[0] == '/' && (path[1] == 'p' || path[1] == 'd');
+}
+
+/* Out of line: the hot path keeps its arguments in registers. */
+static HR_NOINLINE bool leads_through_proc(const char *path)
+{
+    int dirfd;
+    const char *rest;
+    return hr_climb_proc(path, &dirfd, &rest);
+}
+
+/* The symlink in /proc itself, and not what it leads to. */
+static HR_NOINLINE bool is_proc_link(const char *path)
+{
+    int dirfd;
+    const char *rest;
+    return hr_climb_proc(path, &dirfd, &rest) && *rest == '\0';
+}
 
 bool hr_path_maybe_looked(int dirfd, const char *path)
 {
@@ -18,7 +40,8 @@ bool hr_path_maybe_looked(int dirfd, const char *path)
     if (path[0] == '/') {
         struct hr_plain plain;
         uint32_t len;
-        return hr_path_plain(path, &plain) != HR_PATH_ELSEWHERE || hr_path_linked(path, &len);
+        return hr_path_plain(path, &plain) != HR_PATH_ELSEWHERE || hr_path_linked(path, &len) ||
+               (may_be_proc(path) && leads_through_proc(path));
     }
     if (path[0] == '\0') {
         return false;
@@ -53,19 +76,48 @@ static int base_of(int dirfd, char *out, size_t room, bool *ret_inside)
     return len;
 }
 
+/* A path that climbs, from the base_len bytes in place->path. What the text alone takes for a map's, or
+ * leaves one by, is walked. */
+static HR_NOINLINE int resolve_climbing(size_t base_len, bool inside, const char *path,
+                                        struct hr_place *place)
+{
+    unsigned map;
+    uint32_t root;
+    struct hr_place step;
+    memcpy(step.path, place->path, base_len);
+    int len =
+        hr_path_join(place->path, base_len, path, place->path, sizeof(place->path), &place->must_be_dir);
+    bool mapped = inside || hr_path_under(place->path, &map, &root) || hr_path_under(path, &map, &root) ||
+                  (len > 0 && hr_path_above(place->path, (size_t)len));
+    if (len < 0 || !mapped || !hr_climb_fails(base_len, path, &step)) {
+        return len;
+    }
+    memcpy(place->path, step.path, (size_t)step.len + 1);
+    place->must_be_dir = true;
+    return (int)step.len;
+}
+
 /* Canonical form of (dirfd, path) into place->path: its length or -errno. */
 static int resolve(int dirfd, const char *path, struct hr_place *place, bool *ret_inside)
 {
     int base = 0;
     *ret_inside = false;
+    if (strnlen(path, HR_PLACE_MAX) == HR_PLACE_MAX) {
+        return -ENAMETOOLONG; /* for the kernel, whatever its canonical form */
+    }
+    if (may_be_proc(path) && hr_climb_proc(path, &dirfd, &path)) {
+        path += strspn(path, "/");
+        path = *path ? path : "./";
+    }
     if (path[0] != '/') {
         base = base_of(dirfd, place->path, sizeof(place->path), ret_inside);
         if (base <= 0) {
             return base ? base : -ENOENT;
         }
     }
-    return hr_path_join(place->path, (size_t)base, path, place->path, sizeof(place->path),
-                        &place->must_be_dir);
+    return HR_UNLIKELY(hr_path_climbs(path)) ? resolve_climbing((size_t)base, *ret_inside, path, place)
+                                             : hr_path_join(place->path, (size_t)base, path, place->path,
+                                                            sizeof(place->path), &place->must_be_dir);
 }
 
 static bool take_plain(const char *path, struct hr_place *ret)
@@ -90,7 +142,7 @@ bool hr_path_find_as(int dirfd, const char *path, bool follow, struct hr_place *
     if (HR_LIKELY(take_plain(path, ret))) {
         return true;
     }
-    if (!hr_path_maybe(dirfd, path)) {
+    if (!hr_path_maybe(dirfd, path) || (!follow && may_be_proc(path) && is_proc_link(path))) {
         return false;
     }
     int len = resolve(dirfd, path, ret, &inside);

@@ -47,7 +47,8 @@ int hr_refuse_new(const struct hr_place *place)
         return error;
     }
     error = hr_view_find(place, &object);
-    return error == 0 ? -EEXIST : error == -ENOENT || error == -ENOTDIR ? -EROFS : error;
+    /* -ENOTDIR: a file, asked for with a slash at the end. */
+    return error == 0 || error == -ENOTDIR ? -EEXIST : error == -ENOENT ? -EROFS : error;
 }
 
 int hr_refuse_create(const struct hr_place *place)
@@ -80,10 +81,10 @@ int hr_refuse_rename(const struct hr_place *from, const struct hr_place *to)
     if (error < 0) {
         return error;
     }
-    if (!from || !to || from->map != to->map) {
-        return -EXDEV;
+    if (!from || !to || from->map != to->map || is_root(from) != is_root(to)) {
+        return -EXDEV; /* a root's name is its parent's, outside */
     }
-    return is_root(from) || is_root(to) ? -EBUSY : hr_refuse_existing(from);
+    return is_root(from) ? -EBUSY : hr_refuse_existing(from);
 }
 
 int hr_refuse_link(const struct hr_place *from, const struct hr_place *to)

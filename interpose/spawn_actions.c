@@ -268,6 +268,34 @@ static int take_outside(struct rewrite *rewrite, int at, char **path, const stru
     return 0;
 }
 
+/* The descriptor of ours that the child would open by its name: as long as no action before has changed it
+ * there. */
+static int named_face(const struct action *list, int at)
+{
+    int fd = hr_face_named(AT_FDCWD, list[at].of.open.path);
+    for (int i = 0; i < at && fd >= 0; i++) {
+        bool named = list[i].tag == TAG_DUP2 ? list[i].of.dup2.to == fd
+                                             : list[i].tag != TAG_CHDIR && list[i].of.fd == fd;
+        fd = named || list[i].tag == TAG_CLOSEFROM ? -1 : fd;
+    }
+    return fd;
+}
+
+static int rewrite_named(struct rewrite *rewrite, int at, int face_fd)
+{
+    struct action *action = &rewrite->list[at];
+    int flags = action->of.open.flags;
+    int fd =
+        hr_face_reopen(face_fd, (flags & ~O_PATH) | O_DIRECT | O_CLOEXEC); /* O_DIRECT: as a plain file */
+    if (fd < 0) {
+        return fd;
+    }
+    int error = name_fd(rewrite, at, fd);
+    action->of.open.path = rewrite->slots[at].path;
+    action->of.open.flags = O_RDONLY | (flags & KEPT_FLAGS);
+    return error;
+}
+
 static int rewrite_one(struct rewrite *rewrite, int at, struct stand *stand)
 {
     struct hr_place place;
@@ -276,9 +304,12 @@ static int rewrite_one(struct rewrite *rewrite, int at, struct stand *stand)
     char **path = is_chdir ? &action->of.chdir : &action->of.open.path;
     const char *named = *path;
     enum whose whose = find(stand, named, &place);
+    int face_fd = is_chdir ? -1 : named_face(rewrite->list, at);
     int error = 0;
     if (whose == OURS) {
         error = is_chdir ? rewrite_chdir(rewrite, at, &place) : rewrite_open(rewrite, at, &place);
+    } else if (face_fd >= 0) {
+        error = rewrite_named(rewrite, at, face_fd);
     } else if (whose == OUTSIDE) {
         error = take_outside(rewrite, at, path, &place);
     }
@@ -332,7 +363,8 @@ static bool worth_a_look(const struct action *list, int count)
         int tag = list[i].tag;
         if (tag == TAG_CHDIR || tag == TAG_FCHDIR || (tag == TAG_DUP2 && hr_face_maybe(list[i].of.dup2.fd)) ||
             (tag == TAG_OPEN && (hr_alias_follows || hr_path_maybe(AT_FDCWD, list[i].of.open.path) ||
-                                 hr_path_above_maybe(list[i].of.open.path)))) {
+                                 hr_path_above_maybe(list[i].of.open.path) ||
+                                 hr_face_named(AT_FDCWD, list[i].of.open.path) >= 0))) {
             return true;
         }
     }

@@ -27,6 +27,7 @@ static void set_mark(int fd, uint8_t value)
 
 void hr_standin_mark(int fd)
 {
+    hr_path_through_proc();
     set_mark(fd, 1);
 }
 

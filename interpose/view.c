@@ -77,6 +77,37 @@ static int find_indexed(const struct hr_place *place, const struct hr_tree_view 
     return check_kind(place, ret);
 }
 
+/* Where a name begins that is longer than any can be, or NULL: it is not asked for. */
+static const char *long_name(const struct hr_place *place)
+{
+    const char *part = rel_of(place);
+    const char *at = part;
+    for (; *at && at - part <= HR_NAME_BYTES_MAX; at++) {
+        part = *at == '/' ? at + 1 : part;
+    }
+    return at - part > HR_NAME_BYTES_MAX ? part : NULL;
+}
+
+static int find_asked(const struct hr_session *session, const struct hr_place *place, uint32_t number,
+                      enum hr_op op, struct hr_object *ret, uint64_t *ret_file_id);
+
+/* -ENAMETOOLONG, where the directory of the long name is there. */
+static HR_NOINLINE int judge_long(const struct hr_session *session, const struct hr_place *place,
+                                  uint32_t number, const char *part)
+{
+    struct hr_place up = *place;
+    struct hr_object object;
+    uint64_t file_id;
+    if (part == rel_of(place)) {
+        return -ENAMETOOLONG;
+    }
+    up.len = (uint32_t)(part - place->path) - 1;
+    up.path[up.len] = '\0';
+    up.must_be_dir = true;
+    int error = find_asked(session, &up, number, HR_OP_LOOK, &object, &file_id);
+    return error ? error : -ENAMETOOLONG;
+}
+
 static int find_asked(const struct hr_session *session, const struct hr_place *place, uint32_t number,
                       enum hr_op op, struct hr_object *ret, uint64_t *ret_file_id)
 {
@@ -85,6 +116,10 @@ static int find_asked(const struct hr_session *session, const struct hr_place *p
     if (rel_len_of(place) == 0 || leads_to_a_map(place)) {
         hr_view_fill(ret, place->map, tree, HR_KIND_DIR, 0, tree->start_ns);
         return 0;
+    }
+    const char *too_long = long_name(place);
+    if (too_long) {
+        return judge_long(session, place, number, too_long);
     }
     int error = hr_demand_ask(session, op, number, 0, rel_of(place), rel_len_of(place), &answer);
     if (error == -ENAMETOOLONG) {
@@ -175,6 +210,9 @@ static int dir_once(const struct hr_session *session, const struct hr_place *pla
     }
     ret->salt = session->control->trees[tree].salt;
     error = hr_session_tree(session, tree, &view);
+    if (error == -ENODATA && long_name(place)) {
+        return judge_long(session, place, tree, long_name(place));
+    }
     if (error == -ENODATA) {
         error = hr_demand_ask(session, HR_OP_DIR, tree, 0, rel_of(place), rel_len_of(place), &answer);
         error = error ? error : answer.error;
@@ -205,7 +243,7 @@ int hr_view_dir(const struct hr_place *place, struct hr_view_dir *ret)
             error = dir_once(&session, place, ret);
         }
         if (error != -EAGAIN) {
-            return error == -ENAMETOOLONG ? -ENOENT : error; /* longer than any key */
+            return error == -ENAMETOOLONG && !long_name(place) ? -ENOENT : error; /* longer than any key */
         }
     }
     return -EIO;

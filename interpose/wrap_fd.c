@@ -65,9 +65,17 @@ int dup3(int from, int to, int flags)
     return follow(from, HR_REAL(dup3)(from, to, flags));
 }
 
+/* What is refused leaves all of them open: odd flags, or a kernel before 5.9, which is asked by a range of
+ * none. */
+static bool will_close(unsigned first, unsigned last, int flags)
+{
+    return !(flags & CLOSE_RANGE_CLOEXEC) && !(flags & ~CLOSE_RANGE_UNSHARE) && first <= last &&
+           HR_SYS3(SYS_close_range, ~0u, ~0u, 0) == 0;
+}
+
 int close_range(unsigned first, unsigned last, int flags)
 {
-    if (HR_UNLIKELY(hr_active) && !(flags & CLOSE_RANGE_CLOEXEC) && first <= last) {
+    if (HR_UNLIKELY(hr_active) && will_close(first, last, flags)) {
         hr_standin_unmark_range(first, last);
     }
     return HR_REAL(close_range) ? HR_REAL(close_range)(first, last, flags)
@@ -103,9 +111,30 @@ int pidfd_getfd(int pidfd, int target, unsigned flags)
 
 /* The kernel's lock would be one of a file that every reader of the object shares, and a read lock needs a
  * descriptor that reads; nobody can hold a write lock. */
-static int lock_face(int command, struct flock *lock)
+static int lock_face(int fd, const struct hr_face *face, int command, struct flock *lock)
 {
+    int64_t start = 0;
+    if (lock->l_whence == SEEK_CUR) {
+        start = HR_SYS3(SYS_lseek, fd, 0, SEEK_CUR);
+    } else if (lock->l_whence == SEEK_END) {
+        start = (int64_t)face->size;
+    } else if (lock->l_whence != SEEK_SET) {
+        return -EINVAL;
+    }
+    if (__builtin_add_overflow(start, lock->l_start, &start)) {
+        return -EOVERFLOW;
+    }
+    if (start < 0 || (lock->l_len < 0 && start + lock->l_len < 0)) {
+        return -EINVAL;
+    }
+    if (lock->l_len > 0 && lock->l_len - 1 > INT64_MAX - start) {
+        return -EOVERFLOW;
+    }
     if (command == F_GETLK || command == F_OFD_GETLK) {
+        if (lock->l_type != F_RDLCK && lock->l_type != F_WRLCK &&
+            (command == F_GETLK || lock->l_type != F_UNLCK)) {
+            return -EINVAL;
+        }
         lock->l_type = F_UNLCK;
         return 0;
     }
@@ -139,7 +168,7 @@ static HR_NOINLINE bool fcntl_face(int fd, int command, void *argument, int *ret
         if (!hr_face_of(fd, &face)) {
             return false;
         }
-        *ret = (int)hr_edge(argument ? lock_face(command, argument) : -EFAULT);
+        *ret = (int)hr_edge(argument ? lock_face(fd, &face, command, argument) : -EFAULT);
         return true;
     default:
         return false;

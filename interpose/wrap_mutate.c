@@ -1,5 +1,6 @@
 /* What would change a map by its name or descriptor: refused (refuse.h), at once. */
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "interpose/door.h"
 #include "interpose/refuse.h"
@@ -21,6 +22,9 @@ int unlink(const char *path)
 int unlinkat(int dirfd, const char *path, int flags)
 {
     struct hr_place place;
+    if (flags & ~AT_REMOVEDIR) {
+        return HR_REAL(unlinkat)(dirfd, path, flags);
+    }
     return hr_door(dirfd, &path, &place) ? REFUSE(hr_refuse_removal(&place))
                                          : HR_REAL(unlinkat)(dirfd, path, flags);
 }
@@ -130,6 +134,17 @@ int mkfifoat(int dirfd, const char *path, mode_t mode)
 /* ---- rename, link
  * ------------------------------------------------------------------------------------------------ */
 
+/* What the kernel says of the side that is not ours: of the name, or of the directory it is in. Nothing can
+ * be renamed to
+ * "/", which is found out last. */
+static int find_foreign(int dirfd, const char *path, bool whole)
+{
+    struct stat stat;
+    long error = whole ? HR_SYS4(SYS_newfstatat, dirfd, path, &stat, AT_SYMLINK_NOFOLLOW)
+                       : HR_SYS5(SYS_renameat2, dirfd, path, AT_FDCWD, "/", 0);
+    return error == -EBUSY || error == -EXDEV || error > 0 ? 0 : (int)error;
+}
+
 /* True: a side of it is ours, and *ret is the answer. */
 static bool two_sided(int from_dirfd, const char **from, int to_dirfd, const char **to,
                       struct hr_place *from_place, struct hr_place *to_place,
@@ -140,7 +155,16 @@ static bool two_sided(int from_dirfd, const char **from, int to_dirfd, const cha
     if (!from_ours && !to_ours) {
         return false;
     }
-    *ret = REFUSE(refuse(from_ours ? from_place : NULL, to_ours ? to_place : NULL));
+    int error = from_ours ? 0 : find_foreign(from_dirfd, *from, refuse == hr_refuse_link);
+    if (!error) {
+        error = refuse(from_ours ? from_place : NULL, to_ours ? to_place : NULL);
+    }
+    if (error == -EXDEV && !to_ours) {
+        int other = find_foreign(to_dirfd, *to, false);
+        bool there = !other && refuse == hr_refuse_link && find_foreign(to_dirfd, *to, true) == 0;
+        error = other ? other : there ? -EEXIST : error;
+    }
+    *ret = REFUSE(error);
     return true;
 }
 
@@ -203,7 +227,7 @@ int linkat(int from_dirfd, const char *from, int to_dirfd, const char *to, int f
 {
     struct hr_place from_place, to_place;
     int result;
-    if (hr_door_means_fd(from, flags) && hr_door_fd(from_dirfd)) {
+    if (from && hr_door_means_fd(from, flags) && hr_door_fd(from_dirfd)) {
         return REFUSE(-EXDEV);
     }
     return TWO_SIDED(from_dirfd, from, to_dirfd, to, hr_refuse_link, &result)
@@ -218,6 +242,9 @@ int linkat(int from_dirfd, const char *from, int to_dirfd, const char *to, int f
 int truncate(const char *path, off_t length)
 {
     struct hr_place place;
+    if (length >= 0 && hr_door_names_file(path)) {
+        return REFUSE(-EROFS);
+    }
     return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_truncate(&place, length))
                                                    : HR_REAL(truncate)(path, length);
 }
@@ -225,6 +252,9 @@ int truncate(const char *path, off_t length)
 int truncate64(const char *path, off64_t length)
 {
     struct hr_place place;
+    if (length >= 0 && hr_door_names_file(path)) {
+        return REFUSE(-EROFS);
+    }
     return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_truncate(&place, length))
                                                    : HR_REAL(truncate64)(path, length);
 }
@@ -232,6 +262,9 @@ int truncate64(const char *path, off64_t length)
 int chmod(const char *path, mode_t mode)
 {
     struct hr_place place;
+    if (hr_door_names_file(path)) {
+        return REFUSE(-EROFS);
+    }
     return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_existing(&place))
                                                    : HR_REAL(chmod)(path, mode);
 }
@@ -246,7 +279,8 @@ int lchmod(const char *path, mode_t mode)
 int fchmodat(int dirfd, const char *path, mode_t mode, int flags)
 {
     struct hr_place place;
-    if (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) {
+    if ((hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) ||
+        (FOLLOWS(flags) && hr_door_names_file(path))) {
         return REFUSE(-EROFS);
     }
     return hr_door_as(dirfd, &path, FOLLOWS(flags), &place) ? REFUSE(hr_refuse_existing(&place))
@@ -256,6 +290,9 @@ int fchmodat(int dirfd, const char *path, mode_t mode, int flags)
 int chown(const char *path, uid_t owner, gid_t group)
 {
     struct hr_place place;
+    if (hr_door_names_file(path)) {
+        return REFUSE(-EROFS);
+    }
     return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_existing(&place))
                                                    : HR_REAL(chown)(path, owner, group);
 }
@@ -270,7 +307,8 @@ int lchown(const char *path, uid_t owner, gid_t group)
 int fchownat(int dirfd, const char *path, uid_t owner, gid_t group, int flags)
 {
     struct hr_place place;
-    if (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) {
+    if ((hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) ||
+        (FOLLOWS(flags) && hr_door_names_file(path))) {
         return REFUSE(-EROFS);
     }
     return hr_door_as(dirfd, &path, FOLLOWS(flags), &place)
@@ -281,6 +319,9 @@ int fchownat(int dirfd, const char *path, uid_t owner, gid_t group, int flags)
 int utime(const char *path, const struct utimbuf *times)
 {
     struct hr_place place;
+    if (hr_door_names_file(path)) {
+        return REFUSE(-EROFS);
+    }
     return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_existing(&place))
                                                    : HR_REAL(utime)(path, times);
 }
@@ -288,6 +329,9 @@ int utime(const char *path, const struct utimbuf *times)
 int utimes(const char *path, const struct timeval times[2])
 {
     struct hr_place place;
+    if (hr_door_names_file(path)) {
+        return REFUSE(-EROFS);
+    }
     return hr_door_target(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_existing(&place))
                                                    : HR_REAL(utimes)(path, times);
 }
@@ -302,17 +346,27 @@ int lutimes(const char *path, const struct timeval times[2])
 int futimesat(int dirfd, const char *path, const struct timeval times[2])
 {
     struct hr_place place;
-    if (hr_door_means_fd(path, 0) && hr_door_fd(dirfd)) {
+    if ((hr_door_means_fd(path, 0) && hr_door_fd(dirfd)) || hr_door_names_file(path)) {
         return REFUSE(-EROFS);
     }
     return hr_door_target(dirfd, &path, &place) ? REFUSE(hr_refuse_existing(&place))
                                                 : HR_REAL(futimesat)(dirfd, path, times);
 }
 
+static inline bool omits(const struct timespec times[2])
+{
+    return times && times[0].tv_nsec == UTIME_OMIT && times[1].tv_nsec == UTIME_OMIT;
+}
+
+/* Where nothing is to be set, the kernel does not look at the name. */
 int utimensat(int dirfd, const char *path, const struct timespec times[2], int flags)
 {
     struct hr_place place;
-    if (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) {
+    if (omits(times)) {
+        return HR_REAL(utimensat)(dirfd, path, times, flags);
+    }
+    if ((hr_door_means_fd(path, flags) && hr_door_fd(dirfd)) ||
+        (FOLLOWS(flags) && hr_door_names_file(path))) {
         return REFUSE(-EROFS);
     }
     return hr_door_as(dirfd, &path, FOLLOWS(flags), &place) ? REFUSE(hr_refuse_existing(&place))
@@ -334,7 +388,7 @@ int fchown(int fd, uid_t owner, gid_t group)
 
 int futimens(int fd, const struct timespec times[2])
 {
-    return hr_door_fd(fd) ? REFUSE(-EROFS) : HR_REAL(futimens)(fd, times);
+    return !omits(times) && hr_door_fd(fd) ? REFUSE(-EROFS) : HR_REAL(futimens)(fd, times);
 }
 
 int futimes(int fd, const struct timeval times[2])

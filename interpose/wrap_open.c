@@ -59,18 +59,39 @@ static inline __attribute__((always_inline)) int pass(struct real_open real, int
                                         : real_one(real, dirfd, path, flags, mode);
 }
 
+/* As the kernel says before it looks at any name. */
+static bool is_senseless(int flags)
+{
+    bool temporary = flags & O_TMPFILE & ~O_DIRECTORY;
+    if (flags & O_PATH) {
+        return false;
+    }
+    return temporary ? (flags & (O_TMPFILE | O_CREAT)) != O_TMPFILE || (flags & O_ACCMODE) == O_RDONLY
+                     : (flags & O_CREAT) && (flags & O_DIRECTORY); /* since Linux 6.3; before, undefined */
+}
+
 static HR_NOINLINE bool open_named_face(int dirfd, const char *path, int flags, int *ret)
 {
     int face = flags & O_NOFOLLOW ? -1 : hr_face_named(dirfd, path);
-    int other = face < 0 && !(flags & O_NOFOLLOW) && hr_active ? hr_face_named_elsewhere(path) : -1;
+    int other = face < 0 && path && !(flags & O_NOFOLLOW) && hr_active ? hr_face_named_elsewhere(path) : -1;
     if (face >= 0 || other >= 0) {
-        *ret = (int)hr_edge(hr_face_reopen(face >= 0 ? face : other, flags));
+        *ret = (int)hr_edge(is_senseless(flags) ? -EINVAL : hr_face_reopen(face >= 0 ? face : other, flags));
     }
     if (other >= 0) {
         hr_standin_unmark(other);
         HR_SYS1(SYS_close, other);
     }
     return face >= 0 || other >= 0;
+}
+
+static inline bool writes(int flags)
+{
+    return ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)) && !(flags & O_PATH);
+}
+
+static inline bool may_name_descriptor(const char *path, int flags)
+{
+    return path && path[0] == '/' && (path[1] == 'p' || (path[1] == 'd' && writes(flags)));
 }
 
 static inline bool follows(int flags)
@@ -80,6 +101,9 @@ static inline bool follows(int flags)
 
 static int open_place(const struct hr_place *place, int flags, mode_t mode)
 {
+    if (HR_UNLIKELY(is_senseless(flags))) {
+        return (int)hr_edge(-EINVAL);
+    }
     int mapped = hr_view_open(place, flags, mode);
     return (int)hr_edge(mapped == STDIN_FILENO ? hr_face_not_as_input(mapped) : mapped);
 }
@@ -111,9 +135,12 @@ static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *p
 static HR_NOINLINE int open_odd(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
 {
     int result;
-    if ((hr_faces_any() || (path && path[0] == '/' && path[1] == 'p')) &&
+    if ((hr_faces_any() || may_name_descriptor(path, flags)) &&
         open_named_face(dirfd, path, flags, &result)) {
         return result;
+    }
+    if (writes(flags) && follows(flags) && !is_senseless(flags) && hr_door_names_file(path)) {
+        return (int)hr_edge(flags & O_DIRECTORY ? -ENOTDIR : -EROFS);
     }
     return hr_alias_follows && path ? open_slow(real, dirfd, path, flags, mode)
                                     : pass(real, dirfd, path, flags, mode);
@@ -123,7 +150,7 @@ static inline __attribute__((always_inline)) int open_elsewhere(struct real_open
                                                                 const char *path, int flags, mode_t mode)
 {
     if (HR_UNLIKELY(hr_faces_any()) || HR_UNLIKELY(hr_alias_follows) ||
-        (HR_UNLIKELY(hr_active) && path && path[0] == '/' && path[1] == 'p')) {
+        (HR_UNLIKELY(hr_active) && may_name_descriptor(path, flags))) {
         return open_odd(real, dirfd, path, flags, mode);
     }
     return pass(real, dirfd, path, flags, mode);

@@ -88,6 +88,10 @@ static inline int access_ours(int dirfd, const char *path, int mode, int flags)
 
 static inline int missed(int dirfd, const char *path, int mode, int flags, int result)
 {
+    if (result == 0 && (mode & W_OK) &&
+        (hr_door_names_file(path) || (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)))) {
+        return (int)hr_edge(-EROFS);
+    }
     return HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT ? result
                                                                    : missed_slow(dirfd, path, mode, flags);
 }
@@ -113,9 +117,12 @@ int faccessat(int dirfd, const char *path, int mode, int flags)
                                     : raw_access(dirfd, path, mode, flags));
 }
 
+/* libc's own two clear what is no mode. */
+#define MODES (R_OK | W_OK | X_OK)
+
 int euidaccess(const char *path, int mode)
 {
-    int result = access_ours(AT_FDCWD, path, mode, AT_EACCESS);
+    int result = access_ours(AT_FDCWD, path, mode & MODES, AT_EACCESS);
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
@@ -126,7 +133,7 @@ int euidaccess(const char *path, int mode)
 
 int eaccess(const char *path, int mode)
 {
-    int result = access_ours(AT_FDCWD, path, mode, AT_EACCESS);
+    int result = access_ours(AT_FDCWD, path, mode & MODES, AT_EACCESS);
     if (HR_UNLIKELY(result != NOT_OURS)) {
         return result;
     }
@@ -189,6 +196,9 @@ static HR_NOINLINE ssize_t readlink_missed(int dirfd, const char *path)
 static HR_NOINLINE ssize_t readlink_slow(int dirfd, const char *path, char *buffer, size_t size)
 {
     struct hr_place place;
+    if ((int)size <= 0) {
+        return (ssize_t)hr_edge(-EINVAL); /* before any look, and at an int, as the kernel */
+    }
     if (hr_path_find(dirfd, path, &place)) {
         return no_symlink(&place);
     }

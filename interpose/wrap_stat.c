@@ -92,10 +92,16 @@ static inline int stat_ours(int dirfd, const char *path, void *ret, int flags)
     return HR_UNLIKELY(hr_path_climbs(path)) ? stat_slow(dirfd, path, ret, flags) : NOT_OURS;
 }
 
-/* After the real call; a way through /proc may lead to a face. */
+static inline bool is_cache_form(unsigned mode)
+{
+    unsigned what = mode & (S_IFMT | 07777);
+    return what == (S_IFREG | HR_CACHE_FILE_MODE) || what == (S_IFREG | HR_FACE_FILE_MODE);
+}
+
+/* After the real call; a way through /proc may lead to a face or a cache file. */
 static inline int missed(int dirfd, const char *path, void *ret, int flags, int result)
 {
-    if (HR_UNLIKELY(hr_faces_any()) && result == 0) {
+    if (HR_UNLIKELY(hr_active) && result == 0 && is_cache_form(((const struct stat *)ret)->st_mode)) {
         hr_identity_stat_path(ret);
     }
     if (HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT) {
@@ -105,11 +111,11 @@ static inline int missed(int dirfd, const char *path, void *ret, int flags, int 
 }
 
 /* The working directory itself, by an empty path. */
-static HR_NOINLINE int stat_here(struct stat *ret)
+static HR_NOINLINE int stat_here(struct stat *ret, int flags)
 {
     struct hr_place place;
     struct hr_object object;
-    if (!hr_path_of_fd(AT_FDCWD, &place)) {
+    if ((flags & ~STAT_FLAGS) || !hr_path_of_fd(AT_FDCWD, &place)) {
         return NOT_OURS;
     }
     int error = hr_view_find(&place, &object);
@@ -196,7 +202,7 @@ static inline int fstatat_ours(int dirfd, const char *path, void *ret, int flags
         return NOT_OURS;
     }
     if (HR_UNLIKELY(means_fd(path, flags))) {
-        return dirfd == AT_FDCWD ? stat_here(ret) : NOT_OURS;
+        return dirfd == AT_FDCWD ? stat_here(ret, flags) : NOT_OURS;
     }
     return stat_ours(dirfd, path, ret, flags);
 }
@@ -380,8 +386,7 @@ int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *r
     int result = means_fd(path, flags) || hr_path_maybe(dirfd, path)
                      ? statx_slow(dirfd, path, flags, mask, ret)
                      : pass_statx(dirfd, path, flags, mask, ret);
-    if (HR_UNLIKELY(hr_faces_any()) && result == 0 &&
-        (ret->stx_mode & (S_IFMT | 07777)) == (S_IFREG | HR_FACE_FILE_MODE)) {
+    if (result == 0 && is_cache_form(ret->stx_mode)) {
         complete(dirfd, path, flags, mask, ret);
         hr_identity_statx(-1, mask, ret);
     }

@@ -70,16 +70,20 @@ static const char *fd_path(int fd, char *buffer, size_t room)
  * be read says EISDIR, as programs expect of fopen()ed ones. */
 static int readable_dir(int fd, int flags)
 {
-    long dir = hr_sys(SYS_openat, AT_FDCWD, (long)"/", O_RDONLY | O_DIRECTORY | (flags & O_CLOEXEC), 0, 0, 0);
+    long dir = hr_sys(SYS_openat, AT_FDCWD, (long)"/", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0, 0);
     hr_standin_unmark(fd);
-    hr_sys(SYS_close, fd, 0, 0, 0, 0, 0);
-    return (int)dir;
+    if (dir >= 0) {
+        hr_sys(SYS_dup3, dir, fd, flags & O_CLOEXEC, 0, 0, 0);
+    }
+    hr_sys(SYS_close, dir < 0 ? fd : dir, 0, 0, 0, 0, 0);
+    return dir < 0 ? (int)dir : fd;
 }
 
-/* A large object as a plain file. */
+/* A large object, opened just now, as a plain file. */
 static int readable_face(int fd)
 {
-    int error = hr_face_materialise_if(fd);
+    struct hr_face face;
+    int error = hr_face_of(fd, &face) ? hr_face_materialise(fd, &face) : 0;
     if (error) {
         hr_standin_unmark(fd);
         hr_sys(SYS_close, fd, 0, 0, 0, 0, 0);
@@ -134,8 +138,25 @@ static HR_NOINLINE FILE *fopen_again(FILE *(*real)(const char *, const char *), 
     return !stream && hr_alias_missed(AT_FDCWD, path, true, &place) ? fopen_mapped(&place, mode) : stream;
 }
 
+static HR_NOINLINE bool writes_named(const char *path, const char *mode)
+{
+    int flags = flags_of(mode);
+    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && hr_door_names_file(path);
+}
+
+/* A stream that would write into a cache file, by its descriptor's name. */
+static inline bool is_refused(const char *path, const char *mode)
+{
+    return path && path[0] == '/' && (path[1] == 'p' || path[1] == 'd') && HR_UNLIKELY(hr_active) &&
+           writes_named(path, mode);
+}
+
 static inline FILE *fopen_real(FILE *(*real)(const char *, const char *), const char *path, const char *mode)
 {
+    if (is_refused(path, mode)) {
+        errno = EROFS;
+        return NULL;
+    }
     FILE *stream = real(path, mode);
     return HR_LIKELY(stream) || !hr_active ? stream : fopen_again(real, path, mode);
 }
@@ -227,7 +248,8 @@ FILE *freopen(const char *path, const char *mode, FILE *stream)
     int face_fd = hr_face_named(AT_FDCWD, path);
     return HR_UNLIKELY(face_fd >= 0)
                ? freopen_given(HR_REAL(freopen), open_named(face_fd, mode), NULL, mode, stream)
-               : freopen_real(HR_REAL(freopen), path, mode, stream);
+           : is_refused(path, mode) ? freopen_given(HR_REAL(freopen), -EROFS, NULL, mode, stream)
+                                    : freopen_real(HR_REAL(freopen), path, mode, stream);
 }
 
 FILE *freopen64(const char *path, const char *mode, FILE *stream)
@@ -239,7 +261,8 @@ FILE *freopen64(const char *path, const char *mode, FILE *stream)
     int face_fd = hr_face_named(AT_FDCWD, path);
     return HR_UNLIKELY(face_fd >= 0)
                ? freopen_given(HR_REAL(freopen64), open_named(face_fd, mode), NULL, mode, stream)
-               : freopen_real(HR_REAL(freopen64), path, mode, stream);
+           : is_refused(path, mode) ? freopen_given(HR_REAL(freopen64), -EROFS, NULL, mode, stream)
+                                    : freopen_real(HR_REAL(freopen64), path, mode, stream);
 }
 
 /* False with errno: the whole object cannot be had. */

@@ -181,7 +181,8 @@ static bool path_is(long dirfd, long path)
 {
     const char *text = (const char *)path;
     return hr_alias_follows || hr_path_maybe((int)dirfd, text) ||
-           (text && text[0] == '/' && hr_path_above_text(text)) || hr_face_named((int)dirfd, text) >= 0;
+           (text && text[0] == '/' && hr_path_above_text(text)) || hr_face_named((int)dirfd, text) >= 0 ||
+           hr_door_names_file(text);
 }
 
 /* Calls that make a name, whose directory may be a way. */
@@ -284,10 +285,17 @@ static long open_how(int dirfd, const char *path, const struct how *how, size_t 
     long result = -1;
     bool whole = size >= sizeof(*how);
     bool follow = whole && !(how->flags & O_NOFOLLOW);
-    bool ours = whole && (hr_path_find_as(dirfd, path, follow, &place) ||
-                          (!how->resolve && hr_face_named(dirfd, path) >= 0));
+    bool magic = whole && how->resolve && path && strncmp(path, "/proc/", sizeof("/proc/") - 1) == 0;
+    bool ours =
+        whole && !magic &&
+        (hr_path_find_as(dirfd, path, follow, &place) || (!how->resolve && hr_face_named(dirfd, path) >= 0));
     if (!ours) {
-        result = hr_edge(HR_SYS4(SYS_openat2, dirfd, path, how, size));
+        uint64_t access = whole ? how->flags & (O_ACCMODE | O_TRUNC | O_PATH) : O_PATH;
+        if (access && !(access & O_PATH) && follow && hr_door_names_file(path)) {
+            return hr_edge(-EROFS);
+        }
+        result = hr_edge(
+            HR_SYS4(SYS_openat2, dirfd, magic ? path : hr_path_outside(dirfd, path, &place), how, size));
         ours = whole && result < 0 && hr_door_missed(dirfd, path, follow, &place);
     }
     if (!ours) {

@@ -102,24 +102,32 @@ int ftruncate64(int fd, off64_t length)
     return refused(fd) ? (int)REFUSE(EINVAL) : HR_REAL(ftruncate64)(fd, length);
 }
 
+/* A range that cannot be is told first. */
+static inline int judge_range(off_t offset, off_t length)
+{
+    return offset < 0 || length <= 0 ? EINVAL : EBADF;
+}
+
 int fallocate(int fd, int mode, off_t offset, off_t length)
 {
-    return refused(fd) ? (int)REFUSE(EBADF) : HR_REAL(fallocate)(fd, mode, offset, length);
+    return refused(fd) ? (int)REFUSE(judge_range(offset, length))
+                       : HR_REAL(fallocate)(fd, mode, offset, length);
 }
 
 int fallocate64(int fd, int mode, off64_t offset, off64_t length)
 {
-    return refused(fd) ? (int)REFUSE(EBADF) : HR_REAL(fallocate64)(fd, mode, offset, length);
+    return refused(fd) ? (int)REFUSE(judge_range(offset, length))
+                       : HR_REAL(fallocate64)(fd, mode, offset, length);
 }
 
 /* These return the error and leave errno alone. */
 
 int posix_fallocate(int fd, off_t offset, off_t length)
 {
-    return refused(fd) ? EBADF : HR_REAL(posix_fallocate)(fd, offset, length);
+    return refused(fd) ? judge_range(offset, length) : HR_REAL(posix_fallocate)(fd, offset, length);
 }
 
 int posix_fallocate64(int fd, off64_t offset, off64_t length)
 {
-    return refused(fd) ? EBADF : HR_REAL(posix_fallocate64)(fd, offset, length);
+    return refused(fd) ? judge_range(offset, length) : HR_REAL(posix_fallocate64)(fd, offset, length);
 }

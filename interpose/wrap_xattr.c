@@ -117,6 +117,10 @@ static long answer_at(const struct hr_place *place, const struct ask *ask)
 /* True: ours, and *ret is what the call answers. False: the real call, with *path. */
 static bool by_path(const char **path, bool follow, struct hr_place *place, const struct ask *ask, long *ret)
 {
+    if (ask->want == WANT_CHANGE && follow && hr_door_names_file(*path)) {
+        *ret = hr_edge(-EROFS);
+        return true;
+    }
     if (!hr_door_as(AT_FDCWD, path, follow, place) &&
         !(HR_UNLIKELY(hr_active) && hr_path_above_maybe(*path) &&
           hr_way_missed_looked(AT_FDCWD, *path, place))) {

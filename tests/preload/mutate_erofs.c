@@ -82,7 +82,7 @@ static void moving(void)
     refused("rename in", rename("/etc/passwd", fresh), EXDEV);
     refused("renameat", renameat(AT_FDCWD, dir, AT_FDCWD, fresh), EROFS);
     refused("renameat2", renameat2(AT_FDCWD, file, AT_FDCWD, fresh, 0), EROFS);
-    refused("rename root", rename(root, fresh), EBUSY);
+    refused("rename root", rename(root, fresh), EXDEV);
     refused("link", link(file, fresh), EROFS);
     refused("link there", link(file, file), EEXIST);
     refused("link missing", link(fresh, fresh), ENOENT);

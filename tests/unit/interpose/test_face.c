@@ -139,7 +139,7 @@ static void parts_are_filled_in_order(void **state)
     assert_true(fake_is_object(buffer, 5, (uint64_t)all));
     assert_int_equal(lseek(fd, 0, SEEK_CUR), all + 5);
     assert_int_equal(preadv64v2(fd, parts, 1, 77, RWF_HIPRI), 5);
-    fails(preadv2(fd, parts, 1, 0, RWF_APPEND), EOPNOTSUPP);
+    fails(preadv2(fd, parts, 1, 0, 1 << 20), EOPNOTSUPP);
     fails(readv(fd, parts, few), EINVAL);
     fails(readv(fd, parts, many), EINVAL);
     parts[0].iov_len = SIZE_MAX / 2;
@@ -176,7 +176,7 @@ static void seeks_as_on_a_file_without_holes(void **state)
     assert_true(fake_is_object(buffer, 10, (uint64_t)SIZE - 10));
     assert_int_equal(lseek(fd, 0, SEEK_CUR), SIZE);
     fails(lseek(fd, -SIZE - 1, SEEK_END), EINVAL);
-    fails(lseek(fd, INT64_MAX, SEEK_END), EOVERFLOW);
+    fails(lseek(fd, INT64_MAX, SEEK_END), EINVAL);
     fails(lseek(fd, -1, SEEK_SET), EINVAL);
     assert_int_equal(lseek64(fd, 1000, SEEK_DATA), 1000);
     assert_int_equal(lseek(fd, 1000, SEEK_HOLE), SIZE);
