@@ -39,6 +39,9 @@ extern bool hr_path_nested[HR_MAPS_MAX] __attribute__((visibility("hidden")));
 /* Does ".." occur in it, and is it a component? Only then may a path leave its first component. */
 bool hr_path_climbs(const char *path);
 bool hr_path_maybe_looked(int dirfd, const char *path);
+/* Of an absolute path that is no map's by its text: may an alias, or a name in /proc or /dev, lead into one?
+ */
+bool hr_path_led(const char *path);
 /* Is it absolute, and may it lead into a map by its plain text? */
 static inline bool hr_path_begins(const char *path)
 {

@@ -32,6 +32,12 @@ static HR_NOINLINE bool is_proc_link(const char *path)
     return hr_climb_proc(path, &dirfd, &rest) && *rest == '\0';
 }
 
+bool hr_path_led(const char *path)
+{
+    uint32_t len;
+    return hr_path_linked(path, &len) || (may_be_proc(path) && leads_through_proc(path));
+}
+
 bool hr_path_maybe_looked(int dirfd, const char *path)
 {
     if (HR_UNLIKELY(!path)) {
@@ -39,9 +45,7 @@ bool hr_path_maybe_looked(int dirfd, const char *path)
     }
     if (path[0] == '/') {
         struct hr_plain plain;
-        uint32_t len;
-        return hr_path_plain(path, &plain) != HR_PATH_ELSEWHERE || hr_path_linked(path, &len) ||
-               (may_be_proc(path) && leads_through_proc(path));
+        return hr_path_plain(path, &plain) != HR_PATH_ELSEWHERE || hr_path_led(path);
     }
     if (path[0] == '\0') {
         return false;

@@ -38,7 +38,9 @@ static inline int find(const char *path, struct known *ret)
     }
     ret->live = live;
     ret->view = view;
-    return hr_index_lookup(&view->index, path + ret->plain.rel, ret->plain.len - ret->plain.rel, &ret->entry);
+    int error =
+        hr_index_lookup(&view->index, path + ret->plain.rel, ret->plain.len - ret->plain.rel, &ret->entry);
+    return error == -ENAMETOOLONG ? HR_VIEW_LONG_WAY : error; /* which error depends on what is above it */
 }
 
 int hr_view_open_warm(const char *path, int flags)

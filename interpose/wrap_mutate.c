@@ -176,7 +176,7 @@ static bool two_sided(int from_dirfd, const char **from, int to_dirfd, const cha
 static HR_NOINLINE bool two_made(int from_dirfd, const char *from, int flags, int to_dirfd, const char *to)
 {
     struct stat stat;
-    return errno == ENOENT && hr_way_may_hold(to_dirfd, to) &&
+    return errno == ENOENT && to && hr_way_may_hold(to_dirfd, to) &&
            HR_SYS4(SYS_newfstatat, from_dirfd, from, &stat, AT_SYMLINK_NOFOLLOW | (flags & AT_EMPTY_PATH)) ==
                0 &&
            hr_way_made(to_dirfd, to);

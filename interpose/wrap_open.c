@@ -160,11 +160,10 @@ static inline __attribute__((always_inline)) int open_elsewhere(struct real_open
 static HR_NOINLINE int open_near(struct real_open real, int dirfd, const char *path, int flags, mode_t mode,
                                  int warm)
 {
-    uint32_t len;
     if (warm > HR_VIEW_LONG_WAY) {
         return (int)hr_edge(warm);
     }
-    return warm == HR_VIEW_LONG_WAY || hr_path_linked(path, &len) || hr_path_above_looked(path)
+    return warm == HR_VIEW_LONG_WAY || hr_path_led(path) || hr_path_above_looked(path)
                ? open_slow(real, dirfd, path, flags, mode)
                : open_elsewhere(real, dirfd, path, flags, mode);
 }

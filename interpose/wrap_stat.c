@@ -69,12 +69,10 @@ static HR_NOINLINE int stat_slow(int dirfd, const char *path, struct stat *ret, 
 /* The path begins as a map's does, and the short way gave no answer but `warm`. */
 static HR_NOINLINE int stat_near(int dirfd, const char *path, struct stat *ret, int flags, int warm)
 {
-    uint32_t len;
     if (warm > HR_VIEW_LONG_WAY) {
         return (int)hr_edge(warm);
     }
-    return warm == HR_VIEW_LONG_WAY || hr_path_linked(path, &len) ? stat_slow(dirfd, path, ret, flags)
-                                                                  : NOT_OURS;
+    return warm == HR_VIEW_LONG_WAY || hr_path_led(path) ? stat_slow(dirfd, path, ret, flags) : NOT_OURS;
 }
 
 static inline int stat_ours(int dirfd, const char *path, void *ret, int flags)
