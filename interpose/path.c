@@ -58,7 +58,11 @@ void hr_path_init(const struct hr_maps *maps)
 
 void hr_path_through_proc(void)
 {
-    hr_path_first['p'] = hr_path_first['d'] = 1;
+    /* Written once: every thread's every open reads the line. */
+    if (!hr_path_first['p'] || !hr_path_first['d']) {
+        __atomic_store_n(&hr_path_first['p'], 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&hr_path_first['d'], 1, __ATOMIC_RELAXED);
+    }
 }
 
 bool hr_path_add_link(const char *path, size_t len)

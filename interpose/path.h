@@ -77,7 +77,8 @@ bool hr_path_of_fd(int fd, struct hr_place *ret);
 /* Does (dirfd, path) name a directory on the way to a map's root? Then relative paths from a descriptor of it
  * may lead into the map (hr_standin_mark_above). scratch is overwritten. */
 bool hr_path_is_way(int dirfd, const char *path, struct hr_place *scratch);
-/* The canonical path of the directory that (dirfd, path) lies in, in ret->path. False: there is none. */
+/* The canonical path of the directory that (dirfd, path) lies in, in ret->path. False: there is none. What is
+ * before a ".." was looked at. */
 bool hr_path_parent(int dirfd, const char *path, struct hr_place *ret);
 /* hr_path_is_way, of a map's root or an alias. */
 bool hr_path_is_way_to_any(int dirfd, const char *path, struct hr_place *scratch);

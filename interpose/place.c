@@ -80,9 +80,9 @@ static int base_of(int dirfd, char *out, size_t room, bool *ret_inside)
     return len;
 }
 
-/* A path that climbs, from the base_len bytes in place->path. What the text alone takes for a map's, or
- * leaves one by, is walked. */
-static HR_NOINLINE int resolve_climbing(size_t base_len, bool inside, const char *path,
+/* A path that climbs, from the base_len bytes in place->path. It is walked where `walked` says so, and what
+ * the text alone takes for a map's, or leaves one by. */
+static HR_NOINLINE int resolve_climbing(size_t base_len, bool walked, const char *path,
                                         struct hr_place *place)
 {
     unsigned map;
@@ -91,7 +91,7 @@ static HR_NOINLINE int resolve_climbing(size_t base_len, bool inside, const char
     memcpy(step.path, place->path, base_len);
     int len =
         hr_path_join(place->path, base_len, path, place->path, sizeof(place->path), &place->must_be_dir);
-    bool mapped = inside || hr_path_under(place->path, &map, &root) || hr_path_under(path, &map, &root) ||
+    bool mapped = walked || hr_path_under(place->path, &map, &root) || hr_path_under(path, &map, &root) ||
                   (len > 0 && hr_path_above(place->path, (size_t)len));
     if (len < 0 || !mapped || !hr_climb_fails(base_len, path, &step)) {
         return len;
@@ -102,7 +102,7 @@ static HR_NOINLINE int resolve_climbing(size_t base_len, bool inside, const char
 }
 
 /* Canonical form of (dirfd, path) into place->path: its length or -errno. */
-static int resolve(int dirfd, const char *path, struct hr_place *place, bool *ret_inside)
+static int resolve_as(int dirfd, const char *path, bool walked, struct hr_place *place, bool *ret_inside)
 {
     int base = 0;
     *ret_inside = false;
@@ -119,9 +119,15 @@ static int resolve(int dirfd, const char *path, struct hr_place *place, bool *re
             return base ? base : -ENOENT;
         }
     }
-    return HR_UNLIKELY(hr_path_climbs(path)) ? resolve_climbing((size_t)base, *ret_inside, path, place)
-                                             : hr_path_join(place->path, (size_t)base, path, place->path,
-                                                            sizeof(place->path), &place->must_be_dir);
+    return HR_UNLIKELY(hr_path_climbs(path))
+               ? resolve_climbing((size_t)base, walked || *ret_inside, path, place)
+               : hr_path_join(place->path, (size_t)base, path, place->path, sizeof(place->path),
+                              &place->must_be_dir);
+}
+
+static int resolve(int dirfd, const char *path, struct hr_place *place, bool *ret_inside)
+{
+    return resolve_as(dirfd, path, false, place, ret_inside);
 }
 
 static bool take_plain(const char *path, struct hr_place *ret)
@@ -198,7 +204,7 @@ bool hr_path_is_way(int dirfd, const char *path, struct hr_place *scratch)
 bool hr_path_parent(int dirfd, const char *path, struct hr_place *ret)
 {
     bool inside;
-    int len = resolve(dirfd, path, ret, &inside);
+    int len = resolve_as(dirfd, path, true, ret, &inside);
     while (len > 1 && ret->path[len - 1] != '/') {
         len--;
     }

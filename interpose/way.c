@@ -44,11 +44,34 @@ static bool parent_way(int dirfd, const char *path, struct hr_place *ret)
     return hr_path_parent(dirfd, path, ret) && (hr_way_at(ret) || (hr_alias_way(ret) && hr_way_at(ret)));
 }
 
-HR_NOINLINE int hr_way_make(int dirfd, const char *path)
+/* Can a name be given to something new? 0; -ENOENT of what names a directory that is there, or is not. */
+static int judge_name(const char *path, int slash)
+{
+    size_t len = strlen(path);
+    size_t end = len;
+    while (end > 0 && path[end - 1] == '/') {
+        end--;
+    }
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/') {
+        start--;
+    }
+    const char *name = path + start;
+    if (start == end || (name[0] == '.' && (end - start == 1 || (end - start == 2 && name[1] == '.')))) {
+        return -ENOENT;
+    }
+    return end < len && slash ? slash : end - start > HR_NAME_BYTES_MAX ? -ENAMETOOLONG : 0;
+}
+
+HR_NOINLINE int hr_way_make(int dirfd, const char *path, int slash)
 {
     struct hr_place place;
     if (!*path || !parent_way(dirfd, path, &place)) {
         return 0;
+    }
+    int error = judge_name(path, slash);
+    if (error) {
+        return error;
     }
     for (char *end = place.path; end;) {
         end = strchr(end + 1, '/');
@@ -66,9 +89,9 @@ HR_NOINLINE int hr_way_make(int dirfd, const char *path)
     return 1;
 }
 
-bool hr_way_made_looked(int dirfd, const char *path)
+bool hr_way_made_looked(int dirfd, const char *path, int slash)
 {
-    int made = hr_way_make(dirfd, path);
+    int made = hr_way_make(dirfd, path, slash);
     if (made < 0) {
         errno = -made;
     }

@@ -33,25 +33,27 @@ static inline bool hr_way_missed(int dirfd, const char *path, struct hr_place *r
 
 /* Of a call that would give (dirfd, path) to something new: would that lie in a way? Then it is made, with
  * the ways before it, since to the program they are there. 1: made; 0: it does not; or why no directory can
- * be made. One system call at least where (dirfd, path) lies directly above a map. */
-int hr_way_make(int dirfd, const char *path);
+ * be made, or no such name in it. slash: what the kernel says of a name with a slash at its end, where the
+ * way is there: 0, and -ENOENT of new names but directories'. One system call at least where (dirfd, path)
+ * lies directly above a map. */
+int hr_way_make(int dirfd, const char *path, int slash);
 static inline bool hr_way_may_hold(int dirfd, const char *path)
 {
     return (path[0] == '/' && hr_path_first[(unsigned char)path[1]]) || hr_path_maybe(dirfd, path) ||
            hr_alias_follows;
 }
 /* Before such a call: 0 or -errno. */
-static inline int hr_way_ahead(int dirfd, const char *path)
+static inline int hr_way_ahead(int dirfd, const char *path, int slash)
 {
-    int made = hr_way_may_hold(dirfd, path) ? hr_way_make(dirfd, path) : 0;
+    int made = hr_way_may_hold(dirfd, path) ? hr_way_make(dirfd, path, slash) : 0;
     return made < 0 ? made : 0;
 }
 /* After the kernel's ENOENT of it: true: it is to be made again. False: errno is the answer. */
-bool hr_way_made_looked(int dirfd, const char *path);
-static inline bool hr_way_made(int dirfd, const char *path)
+bool hr_way_made_looked(int dirfd, const char *path, int slash);
+static inline bool hr_way_made(int dirfd, const char *path, int slash)
 {
     return __builtin_expect(hr_active, 0) && errno == ENOENT && path && hr_way_may_hold(dirfd, path) &&
-           hr_way_made_looked(dirfd, path);
+           hr_way_made_looked(dirfd, path, slash);
 }
 
 /* Fills *ret for a way's canonical path, `len` bytes in ret->path. */

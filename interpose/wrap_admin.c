@@ -97,7 +97,7 @@ static HR_NOINLINE bool bind_made(const struct sockaddr *address, socklen_t len)
 {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
     return address->sa_family == AF_UNIX && bind_path((const struct sockaddr_un *)address, len, path) &&
-           hr_way_made(AT_FDCWD, path);
+           hr_way_made(AT_FDCWD, path, -ENOENT);
 }
 
 int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t len)

@@ -44,21 +44,23 @@ int rmdir(const char *path)
 /* ---- create
  * ------------------------------------------------------------------------------------------------------ */
 
-/* A call that gives (dirfd, path) to something new. */
-#define MAKE(dirfd, path, call) ((call) == 0 ? 0 : hr_way_made(dirfd, path) ? (call) : -1)
+/* A call that gives (dirfd, path) to something new; slash: as hr_way_make has it. */
+#define MAKE_AS(dirfd, path, slash, call) ((call) == 0 ? 0 : hr_way_made(dirfd, path, slash) ? (call) : -1)
+#define MAKE(dirfd, path, call) MAKE_AS(dirfd, path, -ENOENT, call)
+#define MAKE_DIR(dirfd, path, call) MAKE_AS(dirfd, path, 0, call)
 
 int mkdir(const char *path, mode_t mode)
 {
     struct hr_place place;
     return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_new(&place))
-                                            : MAKE(AT_FDCWD, path, HR_REAL(mkdir)(path, mode));
+                                            : MAKE_DIR(AT_FDCWD, path, HR_REAL(mkdir)(path, mode));
 }
 
 int mkdirat(int dirfd, const char *path, mode_t mode)
 {
     struct hr_place place;
     return hr_door(dirfd, &path, &place) ? REFUSE(hr_refuse_new(&place))
-                                         : MAKE(dirfd, path, HR_REAL(mkdirat)(dirfd, path, mode));
+                                         : MAKE_DIR(dirfd, path, HR_REAL(mkdirat)(dirfd, path, mode));
 }
 
 int symlink(const char *target, const char *path)
@@ -173,17 +175,19 @@ static bool two_sided(int from_dirfd, const char **from, int to_dirfd, const cha
      two_sided(from_dirfd, &(from), to_dirfd, &(to), &from_place, &to_place, refuse, ret))
 
 /* A call of two names that the kernel answered with ENOENT: is `from` there, and `to` was to lie in a way? */
-static HR_NOINLINE bool two_made(int from_dirfd, const char *from, int flags, int to_dirfd, const char *to)
+static HR_NOINLINE bool two_made(int from_dirfd, const char *from, int flags, int to_dirfd, const char *to,
+                                 bool renames)
 {
     struct stat stat;
-    return errno == ENOENT && to && hr_way_may_hold(to_dirfd, to) &&
-           HR_SYS4(SYS_newfstatat, from_dirfd, from, &stat, AT_SYMLINK_NOFOLLOW | (flags & AT_EMPTY_PATH)) ==
-               0 &&
-           hr_way_made(to_dirfd, to);
+    if (errno != ENOENT || !to || !hr_way_may_hold(to_dirfd, to) ||
+        HR_SYS4(SYS_newfstatat, from_dirfd, from, &stat, AT_SYMLINK_NOFOLLOW | (flags & AT_EMPTY_PATH)) < 0) {
+        return false;
+    }
+    return hr_way_made(to_dirfd, to, !renames ? -ENOENT : S_ISDIR(stat.st_mode) ? 0 : -ENOTDIR);
 }
 
-#define MAKE_TWO(from_dirfd, from, flags, to_dirfd, to, call)                                                \
-    ((call) == 0 ? 0 : hr_active && two_made(from_dirfd, from, flags, to_dirfd, to) ? (call) : -1)
+#define MAKE_TWO(from_dirfd, from, flags, to_dirfd, to, renames, call)                                       \
+    ((call) == 0 ? 0 : hr_active && two_made(from_dirfd, from, flags, to_dirfd, to, renames) ? (call) : -1)
 
 int rename(const char *from, const char *to)
 {
@@ -191,7 +195,7 @@ int rename(const char *from, const char *to)
     int result;
     return TWO_SIDED(AT_FDCWD, from, AT_FDCWD, to, hr_refuse_rename, &result)
                ? result
-               : MAKE_TWO(AT_FDCWD, from, 0, AT_FDCWD, to, HR_REAL(rename)(from, to));
+               : MAKE_TWO(AT_FDCWD, from, 0, AT_FDCWD, to, true, HR_REAL(rename)(from, to));
 }
 
 int renameat(int from_dirfd, const char *from, int to_dirfd, const char *to)
@@ -200,7 +204,7 @@ int renameat(int from_dirfd, const char *from, int to_dirfd, const char *to)
     int result;
     return TWO_SIDED(from_dirfd, from, to_dirfd, to, hr_refuse_rename, &result)
                ? result
-               : MAKE_TWO(from_dirfd, from, 0, to_dirfd, to,
+               : MAKE_TWO(from_dirfd, from, 0, to_dirfd, to, true,
                           HR_REAL(renameat)(from_dirfd, from, to_dirfd, to));
 }
 
@@ -208,9 +212,10 @@ int renameat2(int from_dirfd, const char *from, int to_dirfd, const char *to, un
 {
     struct hr_place from_place, to_place;
     int result;
-    return TWO_SIDED(from_dirfd, from, to_dirfd, to, hr_refuse_rename, &result)
-               ? result
-               : MAKE_TWO(from_dirfd, from, 0, to_dirfd, to,
+    return TWO_SIDED(from_dirfd, from, to_dirfd, to, hr_refuse_rename, &result) ? result
+           : flags & RENAME_EXCHANGE
+               ? HR_REAL(renameat2)(from_dirfd, from, to_dirfd, to, flags) /* nothing new */
+               : MAKE_TWO(from_dirfd, from, 0, to_dirfd, to, true,
                           HR_REAL(renameat2)(from_dirfd, from, to_dirfd, to, flags));
 }
 
@@ -220,7 +225,7 @@ int link(const char *from, const char *to)
     int result;
     return TWO_SIDED(AT_FDCWD, from, AT_FDCWD, to, hr_refuse_link, &result)
                ? result
-               : MAKE_TWO(AT_FDCWD, from, 0, AT_FDCWD, to, HR_REAL(link)(from, to));
+               : MAKE_TWO(AT_FDCWD, from, 0, AT_FDCWD, to, false, HR_REAL(link)(from, to));
 }
 
 int linkat(int from_dirfd, const char *from, int to_dirfd, const char *to, int flags)
@@ -232,7 +237,7 @@ int linkat(int from_dirfd, const char *from, int to_dirfd, const char *to, int f
     }
     return TWO_SIDED(from_dirfd, from, to_dirfd, to, hr_refuse_link, &result)
                ? result
-               : MAKE_TWO(from_dirfd, from, flags, to_dirfd, to,
+               : MAKE_TWO(from_dirfd, from, flags, to_dirfd, to, false,
                           HR_REAL(linkat)(from_dirfd, from, to_dirfd, to, flags));
 }
 

@@ -134,7 +134,7 @@ static HR_NOINLINE FILE *fopen_again(FILE *(*real)(const char *, const char *), 
                                      const char *mode)
 {
     struct hr_place place;
-    FILE *stream = makes(mode) && hr_way_made(AT_FDCWD, path) ? real(path, mode) : NULL;
+    FILE *stream = makes(mode) && hr_way_made(AT_FDCWD, path, -EISDIR) ? real(path, mode) : NULL;
     return !stream && hr_alias_missed(AT_FDCWD, path, true, &place) ? fopen_mapped(&place, mode) : stream;
 }
 
@@ -234,7 +234,7 @@ static HR_NOINLINE FILE *freopen_mapped(freopen_fn real, const struct hr_place *
 static FILE *freopen_real(freopen_fn real, const char *path, const char *mode, FILE *stream)
 {
     if (HR_UNLIKELY(hr_active) && path && makes(mode)) {
-        (void)hr_way_ahead(AT_FDCWD, path);
+        (void)hr_way_ahead(AT_FDCWD, path, -EISDIR);
     }
     return real(path, mode, stream);
 }

@@ -37,7 +37,7 @@ static bool temporary(char *template, int suffix_len, int flags, int *ret)
         *ret = (int)hr_edge(hr_refuse_temporary(&place));
         return true;
     }
-    int error = hr_way_ahead(AT_FDCWD, path);
+    int error = hr_way_ahead(AT_FDCWD, path, 0);
     if (error < 0) {
         *ret = (int)hr_edge(error);
         return true;

@@ -400,6 +400,34 @@ def test_programs_make_their_folders_beside_a_map():
         shutil.rmtree(os.path.join(s.top, "sets"))
 
 
+FAILS = """
+import ctypes, os, sys, tempfile
+top = sys.argv[1]
+sets, other, libc = top + '/sets', top + '/other', ctypes.CDLL(None, use_errno=True)
+open(other, 'w').close()
+def said(result):
+    if result != 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+EXCHANGE, HERE = 2, -100
+for new in (sets + '/none/../new', sets + '/new/', sets + '/new/.', sets + '/' + 'n' * 256, sets + '/top/new', sets + '/new/..'):
+    flags = os.O_CREAT | os.O_WRONLY
+    for make in (lambda: os.close(os.open(new, flags)), lambda: os.close(os.open(new, flags | os.O_EXCL)), lambda: open(new, 'w').close(),
+                 lambda: os.symlink('anywhere', new), lambda: os.mkfifo(new), lambda: os.link(other, new), lambda: os.rename(other, new),
+                 lambda: os.mkdir(new) if new[-1] != '/' else os.mkdir(sets + '/none/new'), lambda: os.rename(top + '/gone', new),
+                 lambda: said(libc.renameat2(HERE, other.encode(), HERE, (sets + '/new').encode(), EXCHANGE)),
+                 lambda: tempfile.mkdtemp(dir=sets + '/none')):
+        try: print(make(), 'was made')
+        except OSError as e: print(e.strerror)
+os.unlink(other)
+"""
+
+
+@test(NEEDS)
+def test_what_cannot_be_made_in_a_way_makes_none():
+    with ways() as s:
+        said = same(s, lambda root: [paths.PYTHON, "-c", FAILS, root], "calls")
+        proc.expect("was made" not in said, "what it says of the copy", said)
+
+
 @test(NEEDS)
 def test_a_way_that_cannot_be_made_says_why():
     """/sys lets nobody make a directory."""
