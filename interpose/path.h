@@ -67,8 +67,8 @@ bool hr_path_find(int dirfd, const char *path, struct hr_place *ret);
 bool hr_path_find_as(int dirfd, const char *path, bool follow, struct hr_place *ret);
 /* When hr_path_find said no: the path to hand to the kernel. It is `path` itself except where the kernel
  * would start from a stand-in directory and the caller means its mapped place ("../../etc/hosts" with the
- * working directory inside a map, "/data/../etc"): then an absolute path in scratch->path, right with any
- * dirfd. */
+ * working directory inside a map, "/data/../etc", "/proc/self/cwd/.."): then an absolute path in
+ * scratch->path, right with any dirfd. */
 const char *hr_path_outside(int dirfd, const char *path, struct hr_place *scratch);
 /* An empty path with AT_EMPTY_PATH: is the descriptor itself a stand-in directory, of a map's or of a way
  * (AT_FDCWD: does the working directory have one)? */

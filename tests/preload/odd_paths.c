@@ -73,6 +73,21 @@ static void count_names(const char *path)
     }
 }
 
+/* Up and out of the map's root, through a name in /proc, is where ".." leads. */
+static void leaves(const char *path)
+{
+    struct stat out = {0}, above = {0};
+    bool found = stat(path, &out) == 0 && stat("..", &above) == 0;
+    int fd = open(path, O_RDONLY | O_DIRECTORY);
+    struct stat opened = {0};
+    found = found && fd >= 0 && fstat(fd, &opened) == 0;
+    printf("  %s: %s\n", path,
+           found && out.st_ino == above.st_ino && out.st_dev == above.st_dev && opened.st_ino == above.st_ino
+               ? "above"
+               : "elsewhere");
+    close(fd);
+}
+
 static void by_proc(void)
 {
     struct stat stat1;
@@ -85,6 +100,10 @@ static void by_proc(void)
     snprintf(path, sizeof(path), "/dev/fd/%d/one.txt", fd);
     TELL(stat(path, &stat1));
     printf("  %lld bytes\n", (long long)stat1.st_size);
+    leaves("/proc/self/cwd/..");
+    leaves("/proc/self/cwd/a/../..");
+    snprintf(path, sizeof(path), "/dev/fd/%d/../..", fd);
+    leaves(path);
     close(fd);
 }
 
