@@ -63,18 +63,24 @@ int mkdirat(int dirfd, const char *path, mode_t mode)
                                          : MAKE_DIR(dirfd, path, HR_REAL(mkdirat)(dirfd, path, mode));
 }
 
+/* To no target the kernel says ENOENT, too. */
+#define MAKE_LINK(target, dirfd, path, call)                                                                 \
+    ((call) == 0 ? 0 : target && target[0] && hr_way_made(dirfd, path, -ENOENT) ? (call) : -1)
+
 int symlink(const char *target, const char *path)
 {
     struct hr_place place;
-    return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_new(&place))
-                                            : MAKE(AT_FDCWD, path, HR_REAL(symlink)(target, path));
+    return hr_door(AT_FDCWD, &path, &place)
+               ? REFUSE(hr_refuse_new(&place))
+               : MAKE_LINK(target, AT_FDCWD, path, HR_REAL(symlink)(target, path));
 }
 
 int symlinkat(const char *target, int dirfd, const char *path)
 {
     struct hr_place place;
-    return hr_door(dirfd, &path, &place) ? REFUSE(hr_refuse_new(&place))
-                                         : MAKE(dirfd, path, HR_REAL(symlinkat)(target, dirfd, path));
+    return hr_door(dirfd, &path, &place)
+               ? REFUSE(hr_refuse_new(&place))
+               : MAKE_LINK(target, dirfd, path, HR_REAL(symlinkat)(target, dirfd, path));
 }
 
 /* Older libcs have mknod and mknodat only under another name. */
@@ -180,7 +186,8 @@ static HR_NOINLINE bool two_made(int from_dirfd, const char *from, int flags, in
 {
     struct stat stat;
     if (errno != ENOENT || !to || !hr_way_may_hold(to_dirfd, to) ||
-        HR_SYS4(SYS_newfstatat, from_dirfd, from, &stat, AT_SYMLINK_NOFOLLOW | (flags & AT_EMPTY_PATH)) < 0) {
+        HR_SYS4(SYS_newfstatat, from_dirfd, from, &stat,
+                (flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW) | (flags & AT_EMPTY_PATH)) < 0) {
         return false;
     }
     return hr_way_made(to_dirfd, to, !renames ? -ENOENT : S_ISDIR(stat.st_mode) ? 0 : -ENOTDIR);

@@ -417,6 +417,13 @@ for new in (sets + '/none/../new', sets + '/new/', sets + '/new/.', sets + '/' +
                  lambda: tempfile.mkdtemp(dir=sets + '/none')):
         try: print(make(), 'was made')
         except OSError as e: print(e.strerror)
+here = os.open(top, os.O_RDONLY)
+os.symlink('nowhere', top + '/dangling')
+for make in (lambda: os.symlink('', sets + '/new'), lambda: os.symlink('', 'sets/new', dir_fd=here),
+             lambda: os.link('dangling', 'sets/new', src_dir_fd=here, dst_dir_fd=here, follow_symlinks=True)):
+    try: print(make(), 'was made')
+    except OSError as e: print(e.strerror)
+os.unlink(top + '/dangling')
 os.unlink(other)
 """
 
