@@ -63,9 +63,9 @@ int mkdirat(int dirfd, const char *path, mode_t mode)
                                          : MAKE_DIR(dirfd, path, HR_REAL(mkdirat)(dirfd, path, mode));
 }
 
-/* To no target the kernel says ENOENT, too. */
+/* To an empty target the kernel says ENOENT, too; to none EFAULT. */
 #define MAKE_LINK(target, dirfd, path, call)                                                                 \
-    ((call) == 0 ? 0 : target && target[0] && hr_way_made(dirfd, path, -ENOENT) ? (call) : -1)
+    ((call) == 0 ? 0 : errno == ENOENT && target[0] && hr_way_made(dirfd, path, -ENOENT) ? (call) : -1)
 
 int symlink(const char *target, const char *path)
 {
