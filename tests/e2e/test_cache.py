@@ -136,6 +136,39 @@ def test_cache_disk_full():
             proc.expect(mode != "400" or int(file_bytes) in pieces, "a partial file is visible: " + line)
 
 
+READ_TWICE = """import hashlib, os, sys
+for lap in range(2):
+    for name in sorted(os.listdir(sys.argv[1])):
+        with open(os.path.join(sys.argv[1], name), 'rb') as file: print(name, hashlib.md5(file.read()).hexdigest())
+"""
+
+
+@test(NEEDS + ("mount", "root", "strace"), timeout=90)
+def test_cache_of_file_systems_that_allocate_nothing_ahead_or_are_nearly_full():
+    """fallocate is made to say what NFS says; of a tmpfs another one's file leaves less than the objects need."""
+    fixture = fixtures.copy(fixtures.mixed())
+    folder = os.path.join(fixtures.tree(fixture), "b")
+    for number in range(10):
+        with open(os.path.join(folder, "part%d" % number), "wb") as out:
+            out.write(random.Random(number).randbytes((1 << 20) + (number << 18)))
+    with scene(fixture) as s:
+        want = proc.run([paths.PYTHON, "-c", READ_TWICE, folder], 60).stdout.decode()
+        log = os.path.join(proc.temp_folder(), "strace")
+        none = "strace -f -qq -o %s -e trace=fallocate -e inject=fallocate:error=EOPNOTSUPP" % log
+        for size, fill, under in (("64m", "true", none), ("24m", "head -c 12m /dev/zero > %s/other", "")):
+            disk = os.path.join(proc.temp_folder(), "disk")
+            os.mkdir(disk)
+            job = headrace.Job(s.job.maps, s.front, cache=os.path.join(disk, "cache"), idle_exit_s=2, cache_free=0)
+            script = "mount -t tmpfs -o size=%s none %s && %s && shift && \"$@\"; status=$?; %s stop; exit $status" % (
+                size, disk, fill.replace("%s", disk), job.program)
+            argv = ["unshare", "-m", "sh", "-c", script, "sh", "", *under.split(),
+                    *job.run_argv([paths.PYTHON, "-c", READ_TWICE, s.data + "/b"])]
+            done = proc.run(argv, 60, env=job.env())
+            proc.expect_equal((done.returncode, done.stdout.decode()), (0, want), "%s: %s" % (size, proc.tail(done.stderr)))
+        with open(log) as file:
+            proc.expect(file.read().count("INJECTED") >= 10, "fallocate was not asked")
+
+
 @test(NEEDS)
 def test_index_is_reused_at_the_next_start():
     with scene() as s:

@@ -48,7 +48,7 @@ def test_both_ways_answer_the_same_with_every_setting():
         source = "%s=s3://%s/%s" % (s.data, fixtures.BUCKET, fixtures.PREFIX)
         for options, first in (("", "list"), ("?list=dirs", "list"), ("?list=none", ""), ("?include=a/**", "list"),
                                ("?exclude=a/one.txt", ""), ("?changed=follow", "list"), ("?symlinks=follow", "list"),
-                               ("?revalidate=0", "list"), ("/a\n%s/a/deep=s3://%s/%sb" % (s.data, fixtures.BUCKET, fixtures.PREFIX), "list")):
+                               ("?revalidate=0", "list"), ("/a\n%s/a/deep=s3://%s/%s/b" % (s.data, fixtures.BUCKET, fixtures.PREFIX), "list")):
             with headrace.Job(source + options, s.front) as job:
                 said = job.good(["env", "FIRST=" + first, paths.PYTHON, "-c", CODE, s.data] + list(NAMES)).decode().splitlines()
                 proc.expect_equal(said, ["%d 0" % (2 * len(NAMES) * 10)], "%s %s: alike, not alike" % (options, first))
