@@ -10,6 +10,7 @@
 #include "fetch/base/clock.h"
 #include "fetch/list/textfile.h"
 #include "fetch/plan/inner.h"
+#include "fetch/plan/names.h"
 
 #define SLICE_BYTES (256u << 10)
 #define SLICE_MS 20        /* of reading, then the loop has its turn: far below a heartbeat */

@@ -13,6 +13,7 @@
 #include "fetch/base/clock.h"
 #include "fetch/list/page.h"
 #include "fetch/plan/known_dirs.h"
+#include "fetch/plan/names.h"
 
 #define HR_BESIDE_FIRST 2u /* LISTs */
 #define HR_BESIDE_PART 4u

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/names.h"
 #include "interpose/abi.h"
 
 #define HR_COPIES_MAX 8   /* segments that one want copies from at a time: each holds a descriptor */

@@ -1,6 +1,6 @@
 /* Names of a tree with a filter, asked for before there is an index: what is not admitted is not there;
  * whether a directory has anything in it only the listing tells. */
-#include "fetch/plan/inner.h"
+#include "fetch/plan/names.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
 #ifndef HR_PLAN_KNOWN_DIRS_H
 #define HR_PLAN_KNOWN_DIRS_H
 
-#include "fetch/plan/inner.h"
+#include "fetch/plan/names.h"
 
 /* The directory, as far as `revalidate` still believes it; NULL: not read, or too long ago. */
 struct hr_known_dir *hr_known_dir_find(struct hr_plan_tree *tree, const char *path, uint32_t path_len);

@@ -1,5 +1,5 @@
 /* A question about a name that waits for the names of its tree, and is then asked again. */
-#include "fetch/plan/inner.h"
+#include "fetch/plan/names.h"
 
 #include <errno.h>
 #include <stdlib.h>

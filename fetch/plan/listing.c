@@ -3,7 +3,7 @@
  * Revalidation: an index on disk is used when its listing began less than `revalidate` ago (never with
  * `start`). An older one is listed again: by a fresh daemon before anybody sees names, by a living one in the
  * background, the old names standing until the new ones are whole. */
-#include "fetch/plan/inner.h"
+#include "fetch/plan/names.h"
 
 #include <errno.h>
 #include <limits.h>

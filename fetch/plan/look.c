@@ -6,7 +6,7 @@
  *
  * Where there may be no LIST (list=none, or the store refuses it): one HEAD a name. A HEAD that is refused
  * says not why; one byte by GET does. */
-#include "fetch/plan/inner.h"
+#include "fetch/plan/names.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/names.h"
 #include "fetch/plan/recording.h"
 
 static unsigned word_kind(const struct hr_state *state)

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/names.h"
 #include "fetch/plan/recording.h"
 
 #define HR_VERIFY_TRIES 3 /* a body that does not match is asked for again so often */

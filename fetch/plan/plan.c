@@ -13,6 +13,7 @@
 #include "fetch/plan/dirs.h"
 #include "fetch/plan/known.h"
 #include "fetch/plan/adopting.h"
+#include "fetch/plan/names.h"
 #include "fetch/plan/recording.h"
 #include "fetch/plan/replay.h"
 #include "fetch/plan/warm.h"

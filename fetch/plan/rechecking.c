@@ -1,6 +1,6 @@
 /* An index of an earlier life is used at once and checked behind: names come without waiting for its
  * millions, and a file that the disk has damaged is left as soon as that is known. */
-#include "fetch/plan/inner.h"
+#include "fetch/plan/names.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -15,6 +15,7 @@
 #include "fetch/plan/dirs.h"
 #include "fetch/base/text.h"
 #include "fetch/plan/adopting.h"
+#include "fetch/plan/names.h"
 #include "fetch/plan/ranks.h"
 #include "fetch/plan/recording.h"
 #include "fetch/plan/replay.h"
@@ -115,6 +116,41 @@ static int make_tree(struct hr_plan *plan, struct hr_store *store, const char *p
     return 0;
 }
 
+/* A tree that nobody has asked for yet: with what the settings' texts, which are not NULL, make of it. */
+static int new_tree(struct hr_plan *plan, struct hr_store *store, const char *prefix, uint32_t prefix_len,
+                    const struct hr_tree_settings *settings, const uint8_t id[16], struct hr_plan_tree **ret)
+{
+    struct hr_filter *filter = NULL;
+    char why[256];
+    bool listed_in_file = settings->list_file[0] != '\0';
+    int error = hr_filter_new(settings->include, settings->exclude, &filter, why);
+    char *file = listed_in_file ? strdup(settings->list_file) : NULL;
+    error = error == 0 && listed_in_file && !file ? -ENOMEM : error;
+    if (error == 0) {
+        error = make_tree(plan, store, prefix, prefix_len, id, ret);
+    }
+    if (error < 0) {
+        hr_filter_free(filter);
+        free(file);
+        return error;
+    }
+    (*ret)->filter = filter;
+    (*ret)->list_file = file;
+    return 0;
+}
+
+/* A job has started anew: what was refused before may be allowed now. */
+static void forget_refusals(struct hr_plan_tree *tree)
+{
+    tree->welcome = false;
+    tree->listed = false;
+    tree->unlisted_said = false;
+    tree->unlisted_until_ms = 0;
+    tree->denied = 0;
+    tree->denied_until_ms = 0;
+    tree->list_error_until_ms = 0;
+}
+
 int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefix, uint32_t prefix_len,
                  const struct hr_tree_settings *settings, uint32_t *ret_number)
 {
@@ -124,19 +160,20 @@ int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefi
     char prefix_text[HR_KEY_MAX + 1];
     memcpy(prefix_text, prefix, prefix_len);
     prefix_text[prefix_len] = '\0';
-    const char *include = settings->include ? settings->include : "";
-    const char *exclude = settings->exclude ? settings->exclude : "";
-    const char *list_file = settings->list_file ? settings->list_file : "";
+    struct hr_tree_settings told = *settings;
+    told.include = told.include ? told.include : "";
+    told.exclude = told.exclude ? told.exclude : "";
+    told.list_file = told.list_file ? told.list_file : "";
     const char *texts[7] = {hr_store_endpoint(store),
                             hr_store_bucket(store),
                             prefix_text,
                             hr_store_identity(store),
-                            include,
-                            exclude,
-                            list_file};
+                            told.include,
+                            told.exclude,
+                            told.list_file};
     uint8_t id[16], filter_id[16];
-    bool filtered = include[0] || exclude[0];
-    int error = digest_texts(texts, list_file[0] ? 7 : filtered ? 6 : 4, id);
+    bool filtered = told.include[0] || told.exclude[0];
+    int error = digest_texts(texts, told.list_file[0] ? 7 : filtered ? 6 : 4, id);
     error = error == 0 ? digest_texts(texts + 4, 2, filter_id) : error;
     if (error < 0) {
         return error;
@@ -146,25 +183,12 @@ int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefi
         tree = memcmp(&plan->trees[i]->id, id, sizeof plan->trees[i]->id) == 0 ? plan->trees[i] : NULL;
     }
     bool fresh = tree == NULL;
-    if (fresh) {
-        struct hr_filter *filter = NULL;
-        char why[256];
-        error = hr_filter_new(include, exclude, &filter, why);
-        char *file = list_file[0] ? strdup(list_file) : NULL;
-        error = error == 0 && list_file[0] && !file ? -ENOMEM : error;
-        if (error == 0) {
-            error = make_tree(plan, store, prefix_text, prefix_len, id, &tree);
-        }
-        if (error < 0) {
-            hr_filter_free(filter);
-            free(file);
-            return error;
-        }
-        tree->filter = filter;
-        tree->list_file = file;
-        if (filtered) {
-            hr_hex_encode(filter_id, sizeof filter_id, tree->filter_id);
-        }
+    error = fresh ? new_tree(plan, store, prefix_text, prefix_len, &told, id, &tree) : 0;
+    if (error < 0) {
+        return error;
+    }
+    if (fresh && filtered) {
+        hr_hex_encode(filter_id, sizeof filter_id, tree->filter_id);
     }
     tree->settings = *settings;
     tree->settings.include = tree->settings.exclude = tree->settings.list_file = NULL;
@@ -172,18 +196,9 @@ int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefi
         (void)hr_listing_adopt(tree); /* none: it is listed when somebody asks */
         tree->shared->dirs_ns = tree->index.names ? 0 : tree->shared->start_ns;
     } else {
-        /* A job has started anew: what was refused before may be allowed now. */
-        tree->welcome = false;
-        tree->listed = false;
-        tree->unlisted_said = false;
-        tree->unlisted_until_ms = 0;
-        tree->denied = 0;
-        tree->denied_until_ms = 0;
-        tree->list_error_until_ms = 0;
+        forget_refusals(tree);
     }
-    if (settings->list == HR_LIST_ALL || list_file[0] ? !tree->index.names : false) {
-        hr_listing_want(tree, NULL);
-    } else if (tree->index.names && hr_listing_stale(tree)) {
+    if (tree->index.names ? hr_listing_stale(tree) : settings->list == HR_LIST_ALL || told.list_file[0]) {
         hr_listing_want(tree, NULL);
     }
     *ret_number = tree->number;

@@ -1,5 +1,5 @@
 /* Trees that are not listed: by setting, or because the store does not allow it. */
-#include "fetch/plan/inner.h"
+#include "fetch/plan/names.h"
 
 #include <errno.h>
 #include <stdio.h>

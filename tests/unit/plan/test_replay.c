@@ -2,6 +2,7 @@
  */
 #include "tests/unit/plan/lab.h"
 
+#include "fetch/plan/names.h"
 #include "fetch/plan/recording.h"
 #include "fetch/plan/replay.h"
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fetch/plan/adopting.h"
+#include "fetch/plan/names.h"
 #include "tests/unit/plan/lab.h"
 
 #define NAMES 2500 /* of one directory: three pages */
