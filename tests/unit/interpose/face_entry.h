@@ -2,7 +2,8 @@
 #ifndef HR_TESTS_FACE_ENTRY_H
 #define HR_TESTS_FACE_ENTRY_H
 
-#include "tests/unit/interpose/face_calls.h"
+#include "tests/unit/interpose/fake_face.h"
+#include "tests/unit/interpose/fake_group.h"
 
 #define LARGE FAKE_MAP "/b.txt"
 #define SEGMENT ((off_t)FAKE_SEGMENT_BYTES)

@@ -4,7 +4,8 @@
 
 #include "interpose/context.h"
 #include "interpose/face.h"
-#include "tests/unit/interpose/face_calls.h"
+#include "tests/unit/interpose/fake_face.h"
+#include "tests/unit/interpose/fake_group.h"
 
 #define PAGE 4096u
 #define PAGES(count) ((size_t)(count)*PAGE)

@@ -439,7 +439,7 @@ static void a_new_daemon_goes_on_with_the_face(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
-    calls_begin(argv);
+    group_begin(argv);
     fake_publish(&fake, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(an_open_is_a_face_that_says_the_object, fresh),
@@ -460,5 +460,5 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(direct_opens_get_a_plain_file, fresh),
         cmocka_unit_test_setup(a_new_daemon_goes_on_with_the_face, fresh),
     };
-    return cmocka_run_group_tests(tests, NULL, calls_end);
+    return cmocka_run_group_tests(tests, NULL, group_end);
 }

@@ -125,12 +125,12 @@ static void a_lost_segment_ends_a_copy_where_it_is(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
-    calls_begin(argv);
+    group_begin(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(sendfile_crosses_segments, new_face),
         cmocka_unit_test_setup(what_a_full_socket_did_not_take_is_not_read, new_face),
         cmocka_unit_test_setup(splice_and_copy_file_range, new_face),
         cmocka_unit_test_setup(a_lost_segment_ends_a_copy_where_it_is, new_face),
     };
-    return cmocka_run_group_tests(tests, NULL, calls_end);
+    return cmocka_run_group_tests(tests, NULL, group_end);
 }

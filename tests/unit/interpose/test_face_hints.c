@@ -121,11 +121,11 @@ static void advice_of_a_mapping(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
-    calls_begin(argv);
+    group_begin(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(hints_and_sizes, new_face),
         cmocka_unit_test_setup(advice_of_a_descriptor, new_face),
         cmocka_unit_test_setup(advice_of_a_mapping, new_face),
     };
-    return cmocka_run_group_tests(tests, NULL, calls_end);
+    return cmocka_run_group_tests(tests, NULL, group_end);
 }

@@ -340,7 +340,7 @@ static void by_number(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
-    calls_begin(argv);
+    group_begin(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_whole_object_is_mapped, new_face),
         cmocka_unit_test_setup(parts_begin_and_end_anywhere, new_face),
@@ -355,5 +355,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(lines_of_maps),
         cmocka_unit_test_setup(by_number, new_face),
     };
-    return cmocka_run_group_tests(tests, NULL, calls_end);
+    return cmocka_run_group_tests(tests, NULL, group_end);
 }

@@ -184,7 +184,7 @@ static void a_vfork_child_leaves_its_parent_alone(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
-    calls_begin(argv);
+    group_begin(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(materialised_in_place, new_face),
         cmocka_unit_test_setup(streams_read_plain_files, new_face),
@@ -193,5 +193,5 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(spawned_children_read, new_face),
         cmocka_unit_test_setup(a_vfork_child_leaves_its_parent_alone, new_face),
     };
-    return cmocka_run_group_tests(tests, NULL, calls_end);
+    return cmocka_run_group_tests(tests, NULL, group_end);
 }

@@ -190,7 +190,7 @@ static void the_table_forgets_the_oldest_alone(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
-    calls_begin(argv);
+    group_begin(argv);
     fake_publish(&fake, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(threads_that_share_an_offset_read_each_byte_once, fresh),
@@ -198,5 +198,5 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(the_table_holds_under_threads_and_forks, fresh),
         cmocka_unit_test_setup(the_table_forgets_the_oldest_alone, fresh),
     };
-    return cmocka_run_group_tests(tests, NULL, calls_end);
+    return cmocka_run_group_tests(tests, NULL, group_end);
 }

@@ -1,26 +1,12 @@
 /* libc calls on a mapped path, against a daemon that the test plays: this program is linked with the hooks.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
 #include "interpose/context.h"
 #include "interpose/standin.h"
-#include "tests/unit/interpose/fake.h"
-
-static const char *home;
-static char cache[220];
-static struct fake fake;
-
-static unsigned asked(enum hr_op op)
-{
-    return atomic_exchange(&fake.requests[op], 0);
-}
+#include "tests/unit/interpose/fake_group.h"
 
 static void read_text(const char *path, const char *want)
 {
@@ -32,13 +18,6 @@ static void read_text(const char *path, const char *want)
     assert_true(read(fd, text, sizeof(text) - 1) >= 0);
     close(fd);
     assert_string_equal(text, want);
-}
-
-static void fails(int result, int error)
-{
-    int got = errno;
-    assert_int_equal(result, -1);
-    assert_int_equal(got, error);
 }
 
 static void before_the_index(void **state)
@@ -456,17 +435,10 @@ static void no_daemon_is_an_error_not_a_hang(void **state)
     assert_int_equal(stat(FAKE_MAP "/b.txt", &st), 0);
 }
 
-static int finish(void **state)
-{
-    (void)state;
-    fake_tidy(home);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     (void)argc;
-    home = fake_begin(&fake, argv, cache);
+    group_begin(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_the_index),
         cmocka_unit_test(a_listing_that_fails_tells_why),
@@ -485,5 +457,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(forked_children_share_it),
         cmocka_unit_test(no_daemon_is_an_error_not_a_hang),
     };
-    return cmocka_run_group_tests(tests, NULL, finish);
+    return cmocka_run_group_tests(tests, NULL, group_end);
 }

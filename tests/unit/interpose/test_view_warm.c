@@ -1,25 +1,16 @@
 /* The short way of open and stat against the long one, which an odd spelling of the same path takes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/unit/interpose/fake_group.h"
 
 #include "interpose/sys.h"
 #include "interpose/view_warm.h"
-#include "tests/unit/interpose/fake.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *home;
-static char cache[220];
-static struct fake fake;
-
-static unsigned asked(void)
+static unsigned asked_anything(void)
 {
     unsigned sum = 0;
     for (unsigned op = 0; op < HR_OP_COUNT; op++) {
-        sum += atomic_exchange(&fake.requests[op], 0);
+        sum += asked(op);
     }
     return sum;
 }
@@ -76,7 +67,7 @@ static void takes_what_the_index_tells(void **state)
     };
     (void)state;
     assert_int_equal(open_and_close(FAKE_DEEP_MAP "/b.txt", O_RDONLY), 0);
-    asked();
+    asked_anything();
     for (size_t i = 0; i < LENGTH(rows); i++) {
         char path[128];
         struct stat st;
@@ -91,7 +82,7 @@ static void takes_what_the_index_tells(void **state)
         }
         assert_int_equal(errno, 4711);
     }
-    assert_int_equal(asked(), 0);
+    assert_int_equal(asked_anything(), 0);
     assert_int_equal(hr_view_open_warm("/hr-uni", O_RDONLY), HR_VIEW_ELSEWHERE);
     assert_int_equal(hr_view_open_warm("/hr-unity/a", O_RDONLY), HR_VIEW_ELSEWHERE);
     assert_int_equal(hr_view_open_warm("/hr-unity/./a", O_RDONLY), HR_VIEW_LONG_WAY);
@@ -134,17 +125,17 @@ static void an_evicted_file_is_asked_for(void **state)
     (void)state;
     for (int told = 0; told < 2; told++) {
         assert_int_equal(open_and_close(FAKE_DEEP_MAP "/b.txt", O_RDONLY), 0);
-        asked();
+        asked_anything();
         uint32_t head = fake.uses->head;
         assert_int_equal(open_and_close(FAKE_DEEP_MAP "/b.txt", O_RDONLY), 0);
         assert_int_equal(fake.uses->head, head + 1);
         assert_int_equal(fake.uses->ring[head % HR_USES_RING], FAKE_B);
-        assert_int_equal(asked(), 0);
+        assert_int_equal(asked_anything(), 0);
         fake_evict(&fake, FAKE_B, told);
         assert_int_equal(hr_view_open_warm(FAKE_DEEP_MAP "/b.txt", O_RDONLY), HR_VIEW_LONG_WAY);
         assert_int_equal(fake.uses->head, head + 1);
         assert_int_equal(open_and_close(FAKE_DEEP_MAP "/b.txt", O_RDONLY), 0);
-        assert_int_equal(asked(), 1);
+        assert_int_equal(asked_anything(), 1);
     }
     /* What only its name is known of is asked for by name. */
     atomic_store(&fake.states->by_name, 1);
@@ -220,17 +211,10 @@ static void fstat_knows_its_own(void **state)
     close(fd);
 }
 
-static int finish(void **state)
-{
-    (void)state;
-    fake_tidy(home);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     (void)argc;
-    home = fake_begin(&fake, argv, cache);
+    group_begin(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_an_index_it_is_the_long_way),
         cmocka_unit_test(takes_what_the_index_tells),
@@ -239,5 +223,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_new_generation_is_the_long_way_once),
         cmocka_unit_test(fstat_knows_its_own),
     };
-    return cmocka_run_group_tests(tests, NULL, finish);
+    return cmocka_run_group_tests(tests, NULL, group_end);
 }

@@ -1,11 +1,5 @@
 /* The walks that are made here instead of by libc, and what they leave behind: run with a sanitizer, leaks
  * show. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <fts.h>
 #include <ftw.h>
@@ -14,10 +8,8 @@
 #include <sys/wait.h>
 #include <wordexp.h>
 
-#include "tests/unit/interpose/fake.h"
+#include "tests/unit/interpose/fake_group.h"
 
-static const char *home;
-static struct fake fake;
 static char seen[4096];
 static int stop_behind;
 
@@ -166,24 +158,15 @@ static void children_get_what_their_actions_name(void **state)
     }
 }
 
-static int finish(void **state)
-{
-    (void)state;
-    fake_die(&fake, true);
-    fake_tidy(home);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
-    char cache[220];
     (void)argc;
-    home = fake_begin(&fake, argv, cache);
+    group_begin(argv);
     fake_publish(&fake, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nftw_reports_all),          cmocka_unit_test(fts_frees_what_it_was_left_with),
         cmocka_unit_test(glob_and_wordexp_match),    cmocka_unit_test(raw_directories_keep_a_position),
         cmocka_unit_test(parents_show_the_map_once), cmocka_unit_test(children_get_what_their_actions_name),
     };
-    return cmocka_run_group_tests(tests, NULL, finish);
+    return cmocka_run_group_tests(tests, NULL, group_end);
 }

@@ -1,6 +1,6 @@
 /* The order in which announced objects are asked for: what an epoch begins with, then by turns of the
  * workers. */
-#include "tests/unit/plan/lab.h"
+#include "tests/unit/plan/numbered.h"
 
 #include "fetch/plan/order_thread.h"
 
@@ -10,24 +10,14 @@
 
 static uint32_t order[OBJECTS];
 
-static const char *key_of(uint32_t rank)
-{
-    static char key[24];
-    snprintf(key, sizeof key, "train/k%05u", rank);
-    return key;
-}
-
 /* Two requests at most, one of them left to demand: what is asked for ahead comes one after the other. */
 static void open_objects(struct lab *lab)
 {
     for (uint32_t i = 0; i < OBJECTS; i++) {
-        s3_add(lab->s3, key_of(i), 1000);
         order[i] = i * 7 % OBJECTS;
     }
-    lab_open(lab, &(struct lab_options){.prefetch = true, .connections = 2});
-    lab->plan->options.lookahead = true;
-    lab->plan->options.order_search = HR_ORDER_MODE_OFF;
-    lab_list(lab);
+    open_numbered(lab, OBJECTS, 1000, &(struct lab_options){.prefetch = true, .connections = 2},
+                  HR_ORDER_MODE_OFF);
     for (uint32_t i = 0; i < BATCHES; i++) {
         lab_announce(lab, order, BATCH, i);
     }
@@ -35,9 +25,7 @@ static void open_objects(struct lab *lab)
 
 static void opened(struct lab *lab, uint32_t position)
 {
-    hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
-                        hr_tree_get(lab->plan, lab->tree)->index.names->gen,
-                        lab_entry_in(lab, lab->tree, key_of(order[position])));
+    open_announced(lab, order[position]);
 }
 
 /* Numbers of cache files are given as requests begin. turns[i]: position in the epoch of what came as the

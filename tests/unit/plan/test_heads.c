@@ -1,6 +1,6 @@
 /* Announced objects above small_max: their beginning is there before they are opened, and their end where
  * programs read that. */
-#include "tests/unit/plan/lab.h"
+#include "tests/unit/plan/numbered.h"
 
 #include "fetch/plan/order_thread.h"
 
@@ -11,23 +11,13 @@
 
 static uint32_t order[OBJECTS];
 
-static const char *key_of(uint32_t rank)
-{
-    static char key[24];
-    snprintf(key, sizeof key, "train/k%05u", rank);
-    return key;
-}
-
 static void open_objects(struct lab *lab, uint64_t size, uint64_t cache_bytes)
 {
     for (uint32_t i = 0; i < OBJECTS; i++) {
-        s3_add(lab->s3, key_of(i), size);
         order[i] = i * 7 % OBJECTS;
     }
-    lab_open(lab, &(struct lab_options){.prefetch = true, .cache_bytes = cache_bytes});
-    lab->plan->options.lookahead = true;
-    lab->plan->options.order_search = HR_ORDER_MODE_OFF;
-    lab_list(lab);
+    open_numbered(lab, OBJECTS, size, &(struct lab_options){.prefetch = true, .cache_bytes = cache_bytes},
+                  HR_ORDER_MODE_OFF);
 }
 
 static void announce(struct lab *lab, uint32_t number)
@@ -42,9 +32,7 @@ static void begin_epoch(struct lab *lab)
     announce(lab, 1);
     for (uint32_t i = 0; i < 6; i++) {
         uint32_t position = i < 3 ? i : i + 1;
-        hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
-                            hr_tree_get(lab->plan, lab->tree)->index.names->gen,
-                            lab_entry_in(lab, lab->tree, key_of(order[position])));
+        open_announced(lab, order[position]);
     }
     lab_settle(lab);
 }

@@ -1,6 +1,6 @@
 /* Replacement with a known order: what is hit in a cache that is smaller than the epoch, and what is given
  * up. */
-#include "tests/unit/plan/lab.h"
+#include "tests/unit/plan/numbered.h"
 
 #include "fetch/cache/policy.h"
 #include "fetch/plan/future.h"
@@ -240,13 +240,6 @@ static void test_left_places_are_passed(void **state)
 static uint32_t epoch_order[OBJECTS];
 static uint64_t awaited;
 
-static const char *key_of(uint32_t rank)
-{
-    static char key[24];
-    snprintf(key, sizeof key, "train/k%05u", rank);
-    return key;
-}
-
 static bool is_known(struct lab *lab)
 {
     return lab_stats(lab).known_orders >= awaited;
@@ -291,13 +284,9 @@ static void open_all(struct lab *lab, uint32_t seed)
 static void test_epochs_in_a_quarter(void **state)
 {
     struct lab *lab = *state;
-    for (uint32_t i = 0; i < OBJECTS; i++) {
-        s3_add(lab->s3, key_of(i), OBJECT_BYTES);
-    }
-    lab_open(lab, &(struct lab_options){.prefetch = true, .cache_bytes = OBJECTS / 4 * OBJECT_BYTES});
-    lab->plan->options.lookahead = true;
-    lab->plan->options.order_search = HR_ORDER_MODE_AUTO;
-    lab_list(lab);
+    open_numbered(lab, OBJECTS, OBJECT_BYTES,
+                  &(struct lab_options){.prefetch = true, .cache_bytes = OBJECTS / 4 * OBJECT_BYTES},
+                  HR_ORDER_MODE_AUTO);
     awaited = 0;
     open_all(lab, 5);
     for (uint32_t seed = 6; seed < 9; seed++) {
