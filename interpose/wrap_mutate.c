@@ -143,8 +143,7 @@ int mkfifoat(int dirfd, const char *path, mode_t mode)
  * ------------------------------------------------------------------------------------------------ */
 
 /* What the kernel says of the side that is not ours: of the name, or of the directory it is in. Nothing can
- * be renamed to
- * "/", which is found out last. */
+ * be renamed to "/", which is found out last. */
 static int find_foreign(int dirfd, const char *path, bool whole)
 {
     struct stat stat;

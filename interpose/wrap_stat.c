@@ -1,5 +1,4 @@
-/* stat and its kin, in the ABI since glibc 2.33 and the one before it; both are called by programs of today.
- */
+/* stat and its kin, by glibc's ABI since 2.33 and by the one before it: programs of today call both. */
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -32,32 +31,29 @@ static int raw_fstat(int fd, struct stat *ret)
 /* The flags that the kernel knows; others are EINVAL as there. */
 #define STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE)
 
-/* After the kernel's -1 with errno. */
-static HR_NOINLINE int missed_slow(int dirfd, const char *path, struct stat *ret, int flags)
+static inline int stat_place(const struct hr_place *place, struct stat *ret)
 {
-    struct hr_place place;
     struct hr_object object;
-    if (!hr_door_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
-        return -1;
-    }
-    int error = hr_view_find(&place, &object);
+    int error = hr_view_find(place, &object);
     if (!error) {
         hr_view_stat(&object, ret);
     }
     return (int)hr_edge(error);
 }
 
+/* After the kernel's -1 with errno. */
+static HR_NOINLINE int missed_slow(int dirfd, const char *path, struct stat *ret, int flags)
+{
+    struct hr_place place;
+    return hr_door_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place) ? stat_place(&place, ret) : -1;
+}
+
 /* 0, -1 with errno, or NOT_OURS: the caller makes the real call with its own arguments. */
 static HR_NOINLINE int stat_slow(int dirfd, const char *path, struct stat *ret, int flags)
 {
     struct hr_place place;
-    struct hr_object object;
     if (hr_path_find_as(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
-        int error = flags & ~STAT_FLAGS ? -EINVAL : hr_view_find(&place, &object);
-        if (!error) {
-            hr_view_stat(&object, ret);
-        }
-        return (int)hr_edge(error);
+        return flags & ~STAT_FLAGS ? (int)hr_edge(-EINVAL) : stat_place(&place, ret);
     }
     const char *outside = hr_path_outside(dirfd, path, &place);
     if (outside == path) {
@@ -112,15 +108,7 @@ static inline int missed(int dirfd, const char *path, void *ret, int flags, int 
 static HR_NOINLINE int stat_here(struct stat *ret, int flags)
 {
     struct hr_place place;
-    struct hr_object object;
-    if ((flags & ~STAT_FLAGS) || !hr_path_of_fd(AT_FDCWD, &place)) {
-        return NOT_OURS;
-    }
-    int error = hr_view_find(&place, &object);
-    if (!error) {
-        hr_view_stat(&object, ret);
-    }
-    return (int)hr_edge(error);
+    return (flags & ~STAT_FLAGS) || !hr_path_of_fd(AT_FDCWD, &place) ? NOT_OURS : stat_place(&place, ret);
 }
 
 static bool means_fd(const char *path, int flags)
@@ -136,8 +124,7 @@ static inline int after_fstat(int fd, void *ret, int result)
     return result;
 }
 
-/* ---- since 2.33
- * ------------------------------------------------------------------------------------------------- */
+/* ---- since 2.33 ---- */
 
 int stat(const char *path, struct stat *ret)
 {
@@ -226,8 +213,7 @@ int fstatat64(int dirfd, const char *path, struct stat64 *ret, int flags)
     return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, flags, result);
 }
 
-/* ---- before 2.33
- * ------------------------------------------------------------------------------------------------ */
+/* ---- before 2.33 ---- */
 
 static inline int old_ours(int version, int dirfd, const char *path, void *ret, int flags)
 {
@@ -311,8 +297,7 @@ int __fxstatat64(int version, int dirfd, const char *path, struct stat64 *ret, i
     return means_fd(path, flags) ? after_fstat(dirfd, ret, result) : missed(dirfd, path, ret, flags, result);
 }
 
-/* ---- statx
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- statx ---- */
 
 static int pass_statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
 {
@@ -338,18 +323,23 @@ static bool statx_refused(int flags, unsigned mask)
            (mask & STATX__RESERVED);
 }
 
+static inline int statx_place(const struct hr_place *place, unsigned mask, struct statx *ret)
+{
+    struct hr_object object;
+    int error = hr_view_find(place, &object);
+    if (!error) {
+        hr_view_statx(&object, mask, ret);
+    }
+    return (int)hr_edge(error);
+}
+
 static HR_NOINLINE int statx_slow(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
 {
     struct hr_place place;
-    struct hr_object object;
     bool here = means_fd(path, flags);
     if (here ? hr_path_of_fd(dirfd, &place)
              : hr_path_find_as(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
-        int error = statx_refused(flags, mask) ? -EINVAL : hr_view_find(&place, &object);
-        if (!error) {
-            hr_view_statx(&object, mask, ret);
-        }
-        return (int)hr_edge(error);
+        return statx_refused(flags, mask) ? (int)hr_edge(-EINVAL) : statx_place(&place, mask, ret);
     }
     return pass_statx(dirfd, here ? path : hr_path_outside(dirfd, path, &place), flags, mask, ret);
 }
@@ -357,15 +347,9 @@ static HR_NOINLINE int statx_slow(int dirfd, const char *path, int flags, unsign
 static HR_NOINLINE int statx_missed(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
 {
     struct hr_place place;
-    struct hr_object object;
-    if (!hr_door_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
-        return -1;
-    }
-    int error = hr_view_find(&place, &object);
-    if (!error) {
-        hr_view_statx(&object, mask, ret);
-    }
-    return (int)hr_edge(error);
+    return hr_door_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)
+               ? statx_place(&place, mask, ret)
+               : -1;
 }
 
 int statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *ret)
