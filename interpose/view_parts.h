@@ -43,10 +43,10 @@ static inline void hr_view_note_use(const struct hr_session *session, const stru
 /* ---- as the kernel would tell it */
 
 #define HR_VIEW_NS 1000000000ll
-#define HR_VIEW_BLOCK_BYTES 512
-#define HR_VIEW_IO_BYTES_MAX (16 << 10) /* beyond it readers of whole files lose more than a read saves */
-#define HR_VIEW_IO_BYTES_MIN 4096
-#define HR_VIEW_SMALL_BYTES (1 << 20)
+#define HR_VIEW_BLOCK_BYTES 512         /* of st_blocks, on every file system */
+#define HR_VIEW_IO_BYTES_MAX (16 << 10) /* a buffer beyond it costs readers of whole files more; measured */
+#define HR_VIEW_IO_BYTES_MIN 4096       /* a page */
+#define HR_VIEW_SMALL_BYTES (1 << 20)   /* what is larger is read in places, by pages; ours */
 
 static inline uint32_t hr_view_io_bytes(uint64_t size)
 {

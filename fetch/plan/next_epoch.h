@@ -1,9 +1,8 @@
 /* What known orders of the next epochs say about replacement: of what this epoch is done with, the best to
  * give up is what they read last, and before that what none of them reads here: of a DistributedSampler's
- * epoch the ranks of other nodes read the rest. An epoch hits no more than the cache
- * holds when it begins, so where one node reads everything this is worth nothing over a set that is kept;
- * where n nodes share the epochs, the cache holds up to n times as much of what is needed. Pure; O(1) over
- * time. */
+ * epoch the ranks of other nodes read the rest. An epoch hits no more than the cache holds when it begins, so
+ * where one node reads everything this is worth nothing over a set that is kept; where n nodes share the
+ * epochs, the cache holds up to n times as much of what is needed. Pure; O(1) over time. */
 #ifndef HR_PLAN_NEXT_EPOCH_H
 #define HR_PLAN_NEXT_EPOCH_H
 

@@ -2,6 +2,7 @@
 #include "tests/unit/interpose/fake_group.h"
 
 #include "interpose/sys.h"
+#include "interpose/view_parts.h"
 #include "interpose/view_warm.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -211,6 +212,26 @@ static void fstat_knows_its_own(void **state)
     close(fd);
 }
 
+static void buffers_are_of_whole_pages_and_bounded(void **state)
+{
+    static const struct {
+        uint64_t size;
+        uint32_t want;
+    } rows[] = {{0, 4096},
+                {1, 4096},
+                {4096, 4096},
+                {4097, 8192},
+                {16 << 10, 16 << 10},
+                {(16 << 10) + 1, 16 << 10},
+                {1 << 20, 16 << 10},
+                {(1 << 20) + 1, 4096},
+                {UINT64_MAX >> 1, 4096}};
+    (void)state;
+    for (unsigned i = 0; i < LENGTH(rows); i++) {
+        assert_int_equal(hr_view_io_bytes(rows[i].size), rows[i].want);
+    }
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -222,6 +243,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_evicted_file_is_asked_for),
         cmocka_unit_test(a_new_generation_is_the_long_way_once),
         cmocka_unit_test(fstat_knows_its_own),
+        cmocka_unit_test(buffers_are_of_whole_pages_and_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, group_end);
 }
