@@ -415,8 +415,8 @@ def test_small_program_no_more_system_calls():
 
 # ---- instructions
 
-# Added to a call on an unmapped path of 20 bytes: measured 86, 86, 25, 123, 23, 90, 13 (open and close are two calls),
-# and a little more. A path of 11 bytes costs 62, each further 16 bytes 10.
+# Added to a call on an unmapped path of 20 bytes: measured 90, 88, 25, 133, 23, 101, 15 (open and close are two calls),
+# and a little more. A path of 11 bytes costs 66, one of 50 bytes 112.
 BOUNDS = {"stat": 91, "access": 91, "fstat": 28, "open+close": 138, "getcwd": 27, "fopen+fclose": 105, "read": 17}
 SHORT_BOUND = 70
 
