@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "interpose/context.h"
+#include "interpose/face.h"
 #include "interpose/live.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
@@ -121,7 +122,9 @@ static HR_NOINLINE const struct hr_live *join(int fd, const struct stat *stat)
 {
     struct hr_session session;
     const struct hr_live *live = hr_live_now();
-    if (live ? stat->st_dev != live->session.control->cache_dev : fd >= 0 && !named_like_ours(fd)) {
+    if (live     ? stat->st_dev != live->session.control->cache_dev
+        : fd < 0 ? !hr_faces_any() /* other files of such a mode are not worth a first attach */
+                 : !named_like_ours(fd)) {
         return NULL;
     }
     /* Without a new daemon the records of the old one are still true. */
@@ -259,11 +262,7 @@ void hr_identity_stat(int fd, struct stat *stat)
 void hr_identity_stat_path(struct stat *stat)
 {
     struct hr_identity identity;
-    struct hr_session session;
-    unsigned form = form_of(stat);
-    /* Other files of mode 0400 are not worth a first attach. */
-    if ((form == HR_FACE_FILE_MODE || (form == HR_CACHE_FILE_MODE && hr_session_peek(&session))) &&
-        find_identity(-1, stat, &identity)) {
+    if (find_identity(-1, stat, &identity)) {
         struct hr_object object = object_of(&identity);
         hr_view_stat(&object, stat);
     }

@@ -228,6 +228,7 @@ struct hr_plan {
     struct hr_plan_stats stats;
     uint64_t ahead_room_bytes;   /* for what is announced beside a kept set (sweep.c) */
     bool ahead_due;              /* something was used or has left: there may be room for more */
+    bool advancing;              /* what was announced is being asked for */
     struct hr_timer ahead_timer; /* armed while what is announced waits for room */
     unsigned ahead_idle;         /* looks in a row that found nothing opened */
     uint64_t hits_seen;          /* stats.hits at the last heartbeat */

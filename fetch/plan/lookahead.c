@@ -246,6 +246,11 @@ static void drop_abandoned(struct hr_guide *guide)
 void hr_lookahead_advance(struct hr_plan *plan)
 {
     struct hr_guide *guide, *next;
+    /* A face that is there at once pumps, and comes here again in the middle of a batch. */
+    if (plan->advancing) {
+        return;
+    }
+    plan->advancing = true;
     HASH_ITER(hh, plan->guides, guide, next)
     {
         if (guide->batches && !plan->ending) {
@@ -253,6 +258,7 @@ void hr_lookahead_advance(struct hr_plan *plan)
             advance(plan, guide);
         }
     }
+    plan->advancing = false;
 }
 
 bool hr_lookahead_guides(const struct hr_plan_tree *tree)

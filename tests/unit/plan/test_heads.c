@@ -160,6 +160,23 @@ static void test_left_objects_hold_no_place(void **state)
     assert_int_equal(lab_stats(lab).failed, 0);
 }
 
+/* The face of an object that is open already answers at once, and the next is asked for in the middle of a
+ * batch: each batch comes to its end all the same. */
+static void test_batches_end(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, SIZE, 1024 * MIB);
+    for (uint32_t i = 0; i < 2 * BATCH; i++) {
+        (void)lab_face(lab, key_of(order[i]));
+    }
+    lab_settle(lab);
+    begin_epoch(lab);
+    for (uint32_t i = 0; i < 2 * BATCH; i++) {
+        assert_true(has(lab, i, 0));
+    }
+    assert_int_equal(lab_stats(lab).lookahead_waiting, 0);
+}
+
 int main(void)
 {
 #define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_set_up, lab_tear_down)
@@ -168,6 +185,7 @@ int main(void)
         LAB_TEST(test_nothing_comes_twice),
         LAB_TEST(test_ends_that_programs_read),
         LAB_TEST(test_left_objects_hold_no_place),
+        LAB_TEST(test_batches_end),
     };
     return cmocka_run_group_tests_name("heads", tests, NULL, NULL);
 }
