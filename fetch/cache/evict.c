@@ -143,8 +143,11 @@ static void leaving_run(struct hr_work *work)
 static void leaving_done(struct hr_work *work)
 {
     struct hr_object *object = object_of_leaving(work);
-    hr_budget_unlinked(&object->cache->budget, hr_object_charge(object));
+    struct hr_cache *cache = object->cache;
+    hr_budget_unlinked(&cache->budget, hr_object_charge(object));
     free(object);
+    cache->unlinks--;
+    hr_puts_go_on(cache);
 }
 
 static bool pinned(const struct hr_object *object)
@@ -163,6 +166,7 @@ void hr_cache_unlink_later(struct hr_object *object)
     }
     object->leaving.run = leaving_run;
     object->leaving.done = leaving_done;
+    object->cache->unlinks++;
     hr_writers_push(object->cache->writers, &object->leaving);
 }
 

@@ -80,6 +80,7 @@ struct hr_cache {
     struct hr_writers *slow; /* one thread for syncfs, which may take seconds */
     struct hr_put *puts;     /* all that were begun and not yet freed */
     uint64_t put_count;
+    uint64_t unlinks; /* of files given up, with the writers */
     uint64_t next_id;
     uint64_t id_end;        /* below it, ids are ours to give: persisted ahead */
     struct hr_object *held; /* handed.c: evicted, linked through next_victim */
@@ -197,5 +198,7 @@ void hr_handed_end(struct hr_cache *cache);     /* all of them */
 
 /* put.c: every put that is not finished is discarded, with its callbacks of memory; the others end. */
 void hr_puts_close(struct hr_cache *cache);
+/* A file that was given up has been unlinked: those that met a full disk try again. */
+void hr_puts_go_on(struct hr_cache *cache);
 
 #endif

@@ -78,7 +78,8 @@ static void find_room(struct hr_put *put)
         given = hr_cache_give_up(cache, least << put->room_tries, &put->victims);
         put->room_tries++;
     }
-    if (!given) {
+    put->awaits_unlinks = !given && cache->unlinks;
+    if (!given && !put->awaits_unlinks) {
         (void)pthread_mutex_lock(&put->lock);
         put->order_error = put->order_error ? put->order_error : -ENOSPC;
         (void)pthread_mutex_unlock(&put->lock);
@@ -123,6 +124,7 @@ static void settle(struct hr_work *work)
 {
     struct hr_put *put = hr_put_of(work);
     put->running = false;
+    put->awaits_unlinks = false;
     put->settling = true;
     put->failed = put->result;
     free_victims(put);
@@ -130,7 +132,9 @@ static void settle(struct hr_work *work)
     put->settling = false;
     if (put->need_room && !put->abort_called) {
         find_room(put);
-        push(put);
+        if (!put->awaits_unlinks) {
+            push(put);
+        }
     } else if (has_orders(put)) {
         push(put);
     } else if (put->abort_called) {
@@ -138,6 +142,16 @@ static void settle(struct hr_work *work)
         put_free(put);
     } else if (put->finish_called) {
         complete(put);
+    }
+}
+
+void hr_puts_go_on(struct hr_cache *cache)
+{
+    for (struct hr_put *put = cache->puts; put; put = put->next) {
+        if (put->awaits_unlinks) {
+            put->awaits_unlinks = false;
+            push(put);
+        }
     }
 }
 

@@ -42,9 +42,10 @@ struct hr_put {
     void *owner;
     struct hr_extents extents;
     unsigned room_tries;
-    bool running;       /* between push and settle */
-    bool settling;      /* in the callbacks of settle */
-    bool finish_called; /* hr_put_finish was */
+    bool running;        /* between push and settle */
+    bool awaits_unlinks; /* met ENOSPC, and what was given up is not unlinked yet */
+    bool settling;       /* in the callbacks of settle */
+    bool finish_called;  /* hr_put_finish was */
     bool abort_called;
     int failed; /* what the writer met, for hr_put_part to tell early */
 
