@@ -278,7 +278,7 @@ bool hr_session_peek(struct hr_session *ret)
 int hr_session_get(struct hr_session *ret)
 {
     struct hr_live *live = hr_live_now();
-    if (HR_UNLIKELY(!live || atomic_load_explicit(&live->session.control->retired, memory_order_acquire))) {
+    if (HR_UNLIKELY(!live || hr_live_retired(live))) {
         int error = establish();
         if (error) {
             return error;

@@ -80,12 +80,6 @@ bool hr_path_add_link(const char *path, size_t len)
     return true;
 }
 
-/* path is not empty. */
-static inline bool may_start_root(const char *path)
-{
-    return path[0] == '/' && hr_path_first[(unsigned char)path[1]];
-}
-
 /* path begins with a slash. Two bytes spare most calls of strncmp. */
 static inline bool under(const char *path, unsigned *ret_map, uint32_t *ret_len)
 {
@@ -103,7 +97,7 @@ static inline bool under(const char *path, unsigned *ret_map, uint32_t *ret_len)
 
 bool hr_path_under(const char *path, unsigned *ret_map, uint32_t *ret_len)
 {
-    return HR_UNLIKELY(may_start_root(path)) && under(path, ret_map, ret_len);
+    return HR_UNLIKELY(hr_path_begins(path)) && under(path, ret_map, ret_len);
 }
 
 bool hr_path_linked(const char *path, uint32_t *ret_len)

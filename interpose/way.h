@@ -39,8 +39,7 @@ static inline bool hr_way_missed(int dirfd, const char *path, struct hr_place *r
 int hr_way_make(int dirfd, const char *path, int slash);
 static inline bool hr_way_may_hold(int dirfd, const char *path)
 {
-    return (path[0] == '/' && hr_path_first[(unsigned char)path[1]]) || hr_path_maybe(dirfd, path) ||
-           hr_alias_follows;
+    return hr_path_begins(path) || hr_path_maybe(dirfd, path) || hr_alias_follows;
 }
 /* Before such a call: 0 or -errno. */
 static inline int hr_way_ahead(int dirfd, const char *path, int slash)

@@ -186,28 +186,56 @@ uint64_t hash_of(const void *bytes, size_t count)
     return hash;
 }
 
-bool hash_safely(const void *bytes, size_t count, uint64_t *ret)
+/* False: the memory that it looks at is not there. */
+static bool safely(void (*look)(void *given), void *given)
 {
     if (sigsetjmp(back, 1)) {
         careful = 0;
         return false;
     }
     careful = 1;
-    *ret = hash_of(bytes, count);
+    look(given);
     careful = 0;
     return true;
 }
 
+struct hashing {
+    const void *bytes;
+    size_t count;
+    uint64_t hash;
+};
+
+static void hash_it(void *given)
+{
+    struct hashing *hashing = given;
+    hashing->hash = hash_of(hashing->bytes, hashing->count);
+}
+
+bool hash_safely(const void *bytes, size_t count, uint64_t *ret)
+{
+    struct hashing hashing = {bytes, count, 0};
+    bool there = safely(hash_it, &hashing);
+    if (there) {
+        *ret = hashing.hash;
+    }
+    return there;
+}
+
+struct touching {
+    volatile unsigned char *byte;
+    unsigned char value;
+};
+
+static void touch_it(void *given)
+{
+    const struct touching *touching = given;
+    *touching->byte = touching->value;
+}
+
 bool touch_safely(volatile unsigned char *byte, unsigned char value)
 {
-    if (sigsetjmp(back, 1)) {
-        careful = 0;
-        return false;
-    }
-    careful = 1;
-    *byte = value;
-    careful = 0;
-    return true;
+    struct touching touching = {byte, value};
+    return safely(touch_it, &touching);
 }
 
 void say(const char *format, ...)

@@ -35,4 +35,17 @@ static inline void open_announced(struct lab *lab, uint32_t rank)
                         lab_entry_in(lab, lab->tree, key_of(rank)));
 }
 
+/* As a program: brought where it is not there, opened, and that comes to the plan. */
+static inline void open_noted(struct lab *lab, uint32_t index)
+{
+    const char *key = key_of(index);
+    if (HR_STATE_KIND(lab_word(lab, key)) != HR_STATE_RESIDENT) {
+        assert_int_equal(lab_open_entry(lab, key), 0);
+    }
+    lab_note(lab, key);
+    hr_plan_drain(lab->plan);
+    hr_plan_pump(lab->plan);
+    lab_settle(lab);
+}
+
 #endif

@@ -38,18 +38,6 @@ static bool is_known(struct lab *lab)
     return stats.known_orders >= awaited && stats.next_orders >= awaited_next;
 }
 
-static void open_one(struct lab *lab, uint32_t index)
-{
-    const char *key = key_of(index);
-    if (HR_STATE_KIND(lab_word(lab, key)) != HR_STATE_RESIDENT) {
-        assert_int_equal(lab_open_entry(lab, key), 0);
-    }
-    lab_note(lab, key);
-    hr_plan_drain(lab->plan);
-    hr_plan_pump(lab->plan);
-    lab_settle(lab);
-}
-
 /* predicted: the next one's order is to be. */
 static unsigned open_epoch(struct lab *lab, uint32_t seed, bool predicted)
 {
@@ -58,7 +46,7 @@ static unsigned open_epoch(struct lab *lab, uint32_t seed, bool predicted)
     awaited++;
     awaited_next += predicted;
     for (uint32_t i = 0; i < length; i++) {
-        open_one(lab, epoch_order[0][i]);
+        open_noted(lab, epoch_order[0][i]);
         if (i == 9) {
             lab_until(lab, is_known);
         }
@@ -120,7 +108,7 @@ static void test_one_node_predicts_nothing(void **state)
     for (uint32_t seed = 5; seed < 7; seed++) {
         (void)make_epoch(seed, 1, 0, epoch_order[0]);
         for (uint32_t i = 0; i < 10; i++) {
-            open_one(lab, epoch_order[0][i]);
+            open_noted(lab, epoch_order[0][i]);
         }
         awaited++;
         lab_until(lab, is_known);
@@ -145,7 +133,7 @@ static void open_batch(struct lab *lab, uint32_t rank, uint32_t number)
     for (uint32_t i = number * BATCH; i < (number + 1) * BATCH; i++) {
         uint32_t index = epoch_order[rank][i];
         open_announced(lab, index);
-        open_one(lab, index);
+        open_noted(lab, index);
     }
 }
 

@@ -254,24 +254,12 @@ static unsigned count_there(struct lab *lab)
     return count;
 }
 
-static void open_next(struct lab *lab, uint32_t position)
-{
-    const char *key = key_of(epoch_order[position]);
-    if (HR_STATE_KIND(lab_word(lab, key)) != HR_STATE_RESIDENT) {
-        assert_int_equal(lab_open_entry(lab, key), 0);
-    }
-    lab_note(lab, key);
-    hr_plan_drain(lab->plan);
-    hr_plan_pump(lab->plan);
-    lab_settle(lab);
-}
-
 static void open_all(struct lab *lab, uint32_t seed)
 {
     struct hr_order known = {.seed = seed, .n = OBJECTS, .replicas = 1};
     hr_order_make(&known, epoch_order);
     for (uint32_t i = 0; i < OBJECTS; i++) {
-        open_next(lab, i);
+        open_noted(lab, epoch_order[i]);
         if (i == 9) {
             awaited++;
             lab_until(lab, is_known);
