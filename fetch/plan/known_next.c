@@ -2,8 +2,6 @@
  * leaves the cache. Nothing is fetched by it. */
 #include "fetch/plan/known_epoch.h"
 
-#include <string.h>
-
 #include "fetch/plan/victims.h"
 
 static void count(struct hr_plan *plan, enum hr_predicted was)
@@ -14,10 +12,8 @@ static void count(struct hr_plan *plan, enum hr_predicted was)
 
 static bool is_same_epoch(const struct hr_epoch *epoch, const struct hr_epoch *other)
 {
-    struct hr_order one = epoch->follows.orders.orders[0];
-    one.rank = other->follows.orders.orders[0].rank;
     return epoch->tree == other->tree && epoch->base == other->base &&
-           memcmp(&one, &other->follows.orders.orders[0], sizeof one) == 0;
+           hr_order_same_epoch(&epoch->follows.orders.orders[0], &other->follows.orders.orders[0]);
 }
 
 /* Ranks share what is made for one of them. */

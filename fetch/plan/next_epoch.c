@@ -49,9 +49,7 @@ bool hr_next_epoch_is(const struct hr_next_epoch *next, const struct hr_orders *
 {
     bool same = next->orders.count == orders->count;
     for (unsigned i = 0; same && i < orders->count; i++) {
-        struct hr_order one = orders->orders[i];
-        one.rank = next->orders.orders[i].rank;
-        same = memcmp(&one, &next->orders.orders[i], sizeof one) == 0;
+        same = hr_order_same_epoch(&orders->orders[i], &next->orders.orders[i]);
     }
     return same;
 }

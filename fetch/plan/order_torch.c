@@ -111,6 +111,13 @@ void hr_torch_prefix(struct hr_mt *mt, uint32_t n, unsigned count, uint32_t *ret
     }
 }
 
+bool hr_order_same_epoch(const struct hr_order *one, const struct hr_order *other)
+{
+    struct hr_order its = *one;
+    its.rank = other->rank;
+    return memcmp(&its, other, sizeof its) == 0;
+}
+
 uint32_t hr_order_length(const struct hr_order *order)
 {
     return order->n / order->replicas + (order->n % order->replicas > 0);

@@ -4,6 +4,7 @@
 #ifndef HR_PLAN_ORDER_TORCH_H
 #define HR_PLAN_ORDER_TORCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HR_MT_WORDS 624u
@@ -61,6 +62,8 @@ struct hr_order_seen {
     uint32_t position, index;
 };
 
+/* Of one epoch, whichever ranks they are of? */
+bool hr_order_same_epoch(const struct hr_order *one, const struct hr_order *other);
 uint32_t hr_order_length(const struct hr_order *order); /* of the rank's epoch, without drop_last */
 /* The whole permutation of order->n, whatever its generator. */
 void hr_order_make(const struct hr_order *order, uint32_t *ret);

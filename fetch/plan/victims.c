@@ -71,12 +71,10 @@ static void end_next(struct hr_plan *plan, struct hr_epoch_left *left)
 {
     struct hr_epoch_next *then = left->then;
     left->then = NULL;
-    if (then) {
-        if (--then->users == 0) {
-            LL_DELETE(plan->epochs_next, then);
-            hr_next_epoch_end(&then->epoch);
-            free(then);
-        }
+    if (then && --then->users == 0) {
+        LL_DELETE(plan->epochs_next, then);
+        hr_next_epoch_end(&then->epoch);
+        free(then);
     }
 }
 
