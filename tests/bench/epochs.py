@@ -5,6 +5,7 @@ import os
 import re
 
 import cloud as emulated
+import ground
 import lab
 import peers
 from harness import fixtures, paths, proc
@@ -165,9 +166,11 @@ class Bench:
     def peers(self):
         want = {"few": lab.local_epochs(os.path.join(self.cloud.buckets, fixtures.BUCKET, "few"), *RAW)[0],
                 "mds": self.local[RAW][0]}
+        size = {prefix: ground.tree_bytes(os.path.join(self.cloud.buckets, fixtures.BUCKET, prefix)) for prefix in want}
 
         def run(name, why, measure, prefix="few"):
             if not why:
+                ground.prepare(size[prefix])
                 try:
                     mark = self.cloud.mark()
                     one = measure()

@@ -14,6 +14,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "e2e"))
 
+import ground  # noqa: E402
 from harness import fixtures, headrace, paths, proc  # noqa: E402
 
 EPOCH = os.path.join(HERE, "epoch.py")
@@ -119,10 +120,9 @@ class Watch:
 
 @contextlib.contextmanager
 def job(cloud, prefix, options="", **settings):
-    """A job with a fresh cache and the defaults of a user, hedges too; its map point is absent. What it leaves on disk is
-    removed at once, and what others left unwritten is written before it starts: neither is the next one's to pay."""
+    """A job with a fresh cache and the defaults of a user, hedges too; its map point is absent."""
     folder = proc.temp_folder("headrace-bench-")
-    os.sync()
+    ground.prepare(ground.tree_bytes(os.path.join(cloud.buckets, fixtures.BUCKET, prefix)))
     settings.setdefault("hedge", "on")
     settings.setdefault("cache", os.path.join(folder, "home", "cache"))
     os.mkdir(os.path.join(folder, "home"))
@@ -131,7 +131,7 @@ def job(cloud, prefix, options="", **settings):
                           **settings) as one:
             yield one
     finally:
-        proc.force_remove(folder)
+        ground.put_away(folder)
 
 
 def pictures(files, few=0):

@@ -9,6 +9,7 @@ import tarfile
 import time
 
 import cloud as emulated
+import ground
 import lab
 import peers
 from harness import fixtures, paths, proc
@@ -105,10 +106,11 @@ class Bench:
         self.book.row("raw: curl, %d ranges, %s" % (RANGES, name), seconds=[round(one[0], 3) for one in runs],
                       mb_per_s=rate(size, best[0]), client_cpu_s=round(best[1], 2), server_cpu_s=round(best[2], 2))
         folder = proc.temp_folder("headrace-copy-")
+        ground.prepare(size)
         written = ranges(self.cloud, files, folder)
         self.book.row("raw: curl, %d ranges, %s, written to disk" % (RANGES, name), mb_per_s=rate(size, written[0]),
                       seconds=[round(written[0], 3)], client_cpu_s=round(written[1], 2), server_cpu_s=round(written[2], 2))
-        shutil.rmtree(folder)
+        ground.put_away(folder)
         return best
 
     def compare(self, name, prefix, verb, aim, python=paths.PYTHON):
@@ -179,6 +181,7 @@ class Bench:
 
         def measure(name, why, command):
             if not why:
+                ground.prepare(PEER_BYTES)
                 try:
                     done = proc.run(command, lab.LIMIT_S, env=peers.environment(self.cloud))
                     proc.expect(done.returncode == 0, "status %d" % done.returncode, proc.tail(done.stderr, limit=200))

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import time
 
+import ground
 import lab
 from harness import fixtures, paths, proc, servers
 
@@ -125,10 +126,11 @@ def shards(cloud, prefix, raw, run):
 
 def copies(cloud, prefix, keys, folder):
     """(name, seconds) of each way to copy everything first with LANES lanes; the copies are compared by the epoch."""
-    done = []
+    done, size = [], ground.tree_bytes(os.path.join(cloud.buckets, fixtures.BUCKET, prefix))
     rclone = paths.find_program("rclone")
     if rclone:
         to = os.path.join(folder, "rclone")
+        ground.prepare(size)
         began = time.monotonic()
         out = proc.run([rclone, "copy", remote(cloud, prefix), to, "--transfers", str(LANES), "--checkers", str(LANES),
                         "--config", "/dev/null", "-q"], lab.LIMIT_S, env=environment(cloud))
@@ -142,6 +144,7 @@ def copies(cloud, prefix, keys, folder):
             for key in keys:
                 out.write('url = "%s/%s/%s"\noutput = "%s/%s"\n' % (cloud.url, fixtures.BUCKET, key, to,
                                                                   key[len(prefix) + 1:]))
+        ground.prepare(size)
         began = time.monotonic()
         out = proc.run([curl, "--parallel", "--parallel-immediate", "--parallel-max", str(LANES), "--create-dirs", "--fail",
                         "--silent", "-K", listed], lab.LIMIT_S)
