@@ -11,6 +11,8 @@ import time
 from harness import headrace, proc
 from harness.case import test
 from harness.faults import DictStore
+from test_listing import Listd
+from test_warm import on_terminal
 
 DATE = "2026-11-21T10:00:00.000Z"  # what DictStore says
 SECONDS = 1795255200
@@ -323,6 +325,25 @@ def test_sums_of_the_index():
             proc.expect_equal(said(job.command("count", stage.data)), "40\t%s\n" % stage.data, "count")
             proc.expect_equal(said(job.command("ls", "-R", stage.data)).count(".bin\n"), 40, "ls -R")
             proc.expect("No such file" in said(job.command("du", stage.data + "/no"), 1), "du of nothing")
+
+
+@test()
+def test_progress_of_a_listing():
+    """On a terminal: names, names a second and lanes; where the last listing tells how many to expect, the part and the time
+    left. Later commands have the index, and say nothing."""
+    with Listd("imagenet", 8000, "latency_ms=250") as store:
+        data = os.path.join(proc.temp_folder(), "data")
+        with headrace.Job("%s=s3://bkt/" % data, store.url, access="a", secret="b", list_lanes=4) as job:
+            status, text = on_terminal(job, "count", data)
+            proc.expect_equal(status, 0, "status of count")
+            proc.expect(re.search(r"\r[1-9]000 names, \d+/s, [1-4] lanes\r", text), "names, rate, lanes", text)
+            proc.expect(re.search(r"\r8000 names, \d+/s, in \d+:\d\d *\r\n$", text), "the last line", text)
+            status, text = on_terminal(job, "refresh", data)
+            proc.expect_equal(status, 0, "status of refresh")
+            proc.expect(re.search(r"\r\[=*>? *\] +\d+ % [1-7]\d{3} of 8000 names, \d+/s, \d+:\d\d left, [1-4] lanes", text),
+                        "how much is left", text)
+            for command in (["ls", "-R"], ["du"], ["count"]):
+                proc.expect_equal(on_terminal(job, *command, data), (0, ""), " ".join(command))
 
 
 @test()

@@ -73,7 +73,7 @@ def tries(job, data, *words):
 
 @test()
 def test_names_directory_before_a_large_listing():
-    """A million keys behind 20 ms, one lane: a directory in the middle takes a few requests, not a thousand."""
+    """A million keys behind 20 ms, one lane: a directory or an object in the middle takes a few requests, not a thousand."""
     with Listd("imagenet", 1000000, "latency_ms=20") as store:
         data, job = job_of(store, prefix="", list_lanes=1)
         with job:
@@ -86,10 +86,14 @@ print(len(classes), len(os.listdir(os.path.join(top, 'imagenet/train', classes[7
 a = os.stat(os.path.join(top, 'imagenet/train', classes[700])); print(a.st_ino, a.st_mtime_ns)
 for entry in os.scandir(os.path.join(top, 'imagenet/train')):
     if entry.name == classes[700]: print(entry.inode(), entry.is_dir())
+other = '/n%s' % classes[300][1:]
+with open(top + '/imagenet/train' + other + other + '_7.JPEG', 'rb') as file: print(len(file.read()))
+print(os.path.exists(top + '/imagenet/train' + other + '/no such file'))
 """, data).split()
             lists = job.status()["requests.list"]
         proc.expect_equal(seen[:2], ["1000", "1000"], "classes, files of one")
         proc.expect_equal((seen[4], seen[5]), (seen[2], "True"), "inode by readdir and by stat")
+        proc.expect_equal(seen[6:], ["1", "False"], "bytes of an object that is not listed yet, and a name that is not there")
         proc.expect(lists < 500, "%d LISTs: it waited for the whole prefix" % lists)
         counts = store.counts()
         proc.expect(2 <= counts["directories"] <= 4, str(counts))

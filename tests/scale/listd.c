@@ -137,12 +137,22 @@ static size_t put_contents(char *out, uint64_t number)
                                        "<Size>1</Size><StorageClass>STANDARD</StorageClass></Contents>");
 }
 
+/* The first key that is not before the prefix: it may be the prefix itself. */
+static uint64_t first_with(const char *prefix, uint32_t len)
+{
+    char key[SHAPE_KEY_MAX];
+    uint64_t behind = shape_seek(&config.set, prefix, len);
+    return behind > 0 && shape_key(&config.set, behind - 1, key) == len && memcmp(key, prefix, len) == 0
+               ? behind - 1
+               : behind;
+}
+
 /* Keys [*ret_at, *ret_end) are below the prefix and behind what was asked for. */
 static void find_range(const char *query, uint64_t *ret_at, uint64_t *ret_end)
 {
     char text[4096];
     int len = parameter(query, "prefix", text, sizeof(text) - 8);
-    *ret_at = len > 0 ? shape_seek(&config.set, text, (uint32_t)len) : 0;
+    *ret_at = len > 0 ? first_with(text, (uint32_t)len) : 0;
     *ret_end = config.set.count;
     if (len > 0) {
         memcpy(text + len, "\xff\xff\xff\xff", 5);
