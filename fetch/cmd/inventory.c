@@ -112,7 +112,10 @@ int inventory_load(const char *path, const char *bucket, json_t *request, char m
         snprintf(message, HR_MESSAGE_BYTES, "it is no manifest of S3 Inventory (it has no fileSchema)");
         error = -EINVAL;
     } else if (strcasecmp(text_of(manifest, "fileFormat"), "CSV") != 0) {
-        snprintf(message, HR_MESSAGE_BYTES, "its files are %.60s; only CSV can be read",
+        snprintf(message, HR_MESSAGE_BYTES,
+                 "its files are %.60s, and only CSV can be read: change the format of the inventory's "
+                 "configuration, or "
+                 "write lines of key,size,mtime,etag",
                  text_of(manifest, "fileFormat"));
         error = -EOPNOTSUPP;
     } else if (strcmp(text_of(manifest, "sourceBucket"), bucket) != 0) {

@@ -444,3 +444,41 @@ bool hr_textlist_inventory(const char *line, size_t len, const char *bucket, str
                                   : "Bucket,Key,Size,LastModifiedDate,ETag",
                               ret) == 0;
 }
+
+/* ---- what is no list
+ * ------------------------------------------------------------------------------------------ */
+
+#define HR_INSTEAD "have S3 Inventory write CSV, or write lines of key,size,mtime,etag"
+
+static bool begins_with(const char *bytes, size_t len, const char *word)
+{
+    return len >= strlen(word) && memcmp(bytes, word, strlen(word)) == 0;
+}
+
+const char *hr_textlist_foreign(const char *bytes, size_t len)
+{
+    static const struct {
+        const char *magic, *what;
+    } kinds[] = {{"PAR1", "it is Parquet, and only text can be read: " HR_INSTEAD},
+                 {"ORC", "it is ORC, and only text can be read: " HR_INSTEAD},
+                 {"\x28\xb5\x2f\xfd", "it is compressed by zstd, and only gzip can be read"},
+                 {"\x04\x22\x4d\x18", "it is compressed by lz4, and only gzip can be read"},
+                 {"BZh", "it is compressed by bzip2, and only gzip can be read"},
+                 {"\xfd\x37zXZ", "it is compressed by xz, and only gzip can be read"},
+                 {"PK\x03\x04", "it is a zip archive, and only gzip can be read"},
+                 {"", "it is no text: " HR_INSTEAD}};
+    size_t i = 0;
+    if (begins_with(bytes, len, "{\"headrace_index\"")) {
+        return "it is an exported index: headrace index import reads it";
+    }
+    if (len > 0 && bytes[0] == '{' && memmem(bytes, len, "\"fileSchema\"", 12)) {
+        return "it is a manifest of S3 Inventory: headrace index import reads it";
+    }
+    if (!memchr(bytes, '\0', len)) {
+        return NULL; /* a key may begin with any of these words */
+    }
+    while (!begins_with(bytes, len, kinds[i].magic)) {
+        i++;
+    }
+    return kinds[i].what;
+}

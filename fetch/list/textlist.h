@@ -40,6 +40,10 @@ bool hr_textlist_inventory(const char *line, size_t len, const char *bucket, str
 /* "Bucket, Key, Size, ...", the fileSchema of a manifest. 0 or -EINVAL (no Key). */
 int hr_textlist_schema(const char *schema, struct hr_textlist_columns *ret);
 
+/* Of the beginning of a file: what to tell where it is no list (a column file, an archive, a manifest); NULL:
+ * it may be one. */
+const char *hr_textlist_foreign(const char *bytes, size_t len);
+
 struct hr_textlist_options {
     struct hr_textlist_columns columns;
     const char *bucket; /* a bucket column must have it */

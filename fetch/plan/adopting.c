@@ -121,10 +121,12 @@ static void finish(struct hr_adopting *adopting)
            adopting->paths[0], (unsigned long long)figures.rows, (unsigned long long)figures.keys,
            (unsigned long long)figures.outside, (unsigned long long)figures.gone,
            (unsigned long long)figures.unknown);
-    if (figures.keys == 0 && figures.outside > 0) {
-        char message[HR_MESSAGE_MAX];
-        snprintf(message, sizeof message, "none of its %llu rows is of this map, s3://%.64s/%.100s",
-                 (unsigned long long)figures.rows, hr_store_bucket(tree->store), tree->shared->prefix);
+    if (figures.keys == 0 && (figures.outside > 0 || (adopting->import && figures.rows == 0))) {
+        char message[HR_MESSAGE_MAX] = "it holds no rows";
+        if (figures.rows > 0) {
+            snprintf(message, sizeof message, "none of its %llu rows is of this map, s3://%.64s/%.100s",
+                     (unsigned long long)figures.rows, hr_store_bucket(tree->store), tree->shared->prefix);
+        }
         fail(adopting, -EXDEV, message); /* the wrong file must not empty a map */
         return;
     }
@@ -184,6 +186,11 @@ static int read_slice(struct hr_adopting *adopting, char message[HR_TEXTLIST_MES
         return (int)got;
     }
     if (got > 0 && !adopting->list) {
+        const char *foreign = hr_textlist_foreign(adopting->slice, (size_t)got);
+        if (foreign) {
+            snprintf(message, HR_TEXTLIST_MESSAGE_BYTES, "%s", foreign);
+            return -EOPNOTSUPP;
+        }
         error = begin_list(adopting, (size_t)got);
     }
     if (error == 0 && got > 0) {

@@ -180,10 +180,13 @@ static int import_exported(struct hr_plan *plan, uint32_t tree, const char *file
     struct stat st;
     json_t *line = NULL;
     uint64_t offset = 0;
-    int error = fd < 0 || fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+    int error = fd < 0 || fstat(fd, &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? -EISDIR : 0;
+    error = error == 0 && !S_ISREG(st.st_mode) ? -EINVAL : error;
     error = error == 0 ? exported_line(fd, &line, &offset) : error;
     snprintf(message, HR_MESSAGE_MAX, "%s",
-             error == -EBADMSG ? "it is damaged or cut off" : strerror(-error));
+             error == -EBADMSG  ? "it is damaged or cut off"
+             : error == -EINVAL ? "it is no regular file"
+                                : strerror(-error));
     if (error == 0) {
         error = check_origin(plan, tree, line, other_endpoint, message);
     }

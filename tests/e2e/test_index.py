@@ -8,7 +8,7 @@ import re
 import struct
 import time
 
-from harness import headrace, proc
+from harness import headrace, paths, proc
 from harness.case import test
 from harness.faults import DictStore
 from test_listing import Listd
@@ -120,6 +120,21 @@ def test_list_file_of_bare_keys():
             done = job.command("du", stage.data)
             proc.expect("sizes of %d objects are not known" % len(stage.objects) in said(done, 1), "du tells", done.stderr)
             proc.expect_equal(said(job.command("count", stage.data)), "%d\t%s\n" % (len(stage.objects), stage.data), "count")
+
+
+@test()
+def test_names_that_a_program_prints():
+    """README's sed makes a list of bare names, one a line, whatever bytes are in them."""
+    odd = {"train/%s" % name: b"x" for name in ('plain', 'a,b', 'say "no"', '"', '100%', '%41', 'a b+c', "it's", "\\n", "ä\tö")}
+    with open(os.path.join(paths.ROOT, "README.md")) as file:
+        quoting = re.search(r"(sed '.*') > FILE", file.read()).group(1)
+    with Stage(odd) as stage:
+        printed = stage.file("printed", "".join(key + "\n" for key in odd))
+        names = stage.file("names", proc.run(["sh", "-c", quoting + " < " + printed]).stdout)
+        with stage.job("?list=" + names) as job:
+            have = job.python("import os, sys; print(ascii(sorted(os.listdir(sys.argv[1]))))", stage.data)
+            proc.expect_equal(have, ascii(names_of(odd)) + "\n", "names")
+            proc.expect_equal(lists(stage.store), 0, "LIST requests")
 
 
 @test()
@@ -249,7 +264,13 @@ def test_inventory_is_imported():
             proc.expect("its MD5 is not the manifest's" in said(done, 1), "damaged data file", done.stderr)
             manifest["fileFormat"] = "Parquet"
             done = job.command("index", "import", stage.file("inv/2026-11-22T01-00Z/manifest.json", json.dumps(manifest)))
-            proc.expect("only CSV can be read" in said(done, 1), "Parquet", done.stderr)
+            proc.expect("only CSV can be read: change the format" in said(done, 1), "Parquet", done.stderr)
+            column = stage.file("inv/data/part.parquet", b"PAR1\x15\x00\x15" + b"\x00" * 50 + b"PAR1")
+            told = "it is Parquet, and only text can be read: have S3 Inventory write CSV"
+            proc.expect(told in said(job.command("index", "import", column), 1), "a data file of it")
+        for file, told in ((column, told), (stage.file("manifest.json", json.dumps(manifest)), "headrace index import")):
+            with stage.job("?list=" + file) as job:
+                proc.expect(told in said(job.run(["true"]), 125), "list=" + file)
 
 
 @test()
@@ -260,6 +281,9 @@ def test_a_list_of_something_else_empties_no_map():
         with stage.job() as job:
             done = job.command("index", "import", wrong)
             proc.expect("none of its 2 rows is of this map, s3://bkt/train/" in said(done, 1), "import", done.stderr)
+            for file, told in ((stage.file("empty.csv", ""), "it holds no rows"), (stage.folder, "Is a directory"),
+                               ("/dev/null", "it is no regular file")):
+                proc.expect(told in said(job.command("index", "import", file), 1), "import of " + file)
             proc.expect_equal(sorted(job.python(TREE, stage.data).split("\n")[:-1]), names_of(stage.objects), "names")
             job.good(["ls", stage.data])
             done = job.command("index", "import", wrong)

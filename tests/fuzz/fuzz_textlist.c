@@ -52,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = malloc(size); /* exactly: reading beyond it is found */
     memcpy(text, data + 1, size - 1);
     struct hr_textlist_columns columns = hr_textlist_plain;
+    (void)hr_textlist_foreign(text, size - 1);
     if (!hr_textlist_inventory(text, size - 1, "b", &columns) && (data[0] & 128)) {
         char *schema = strndup(text, size - 1);
         (void)hr_textlist_schema(schema, &columns);

@@ -276,6 +276,33 @@ static void test_files(void **state)
     (void)unlink(path);
 }
 
+static void expect_foreign(const char *bytes, size_t len, const char *what)
+{
+    const char *have = hr_textlist_foreign(bytes, len);
+    if (!what != !have || (what && !strstr(have, what))) {
+        fail_msg("%.8s: %s", bytes, have ? have : "(text)");
+    }
+}
+
+/* Files that are no lists are told by what they are; names that begin alike are names. */
+static void test_foreign_files(void **state)
+{
+    static const char manifest[] = " {\n \"sourceBucket\": \"b\", \"fileSchema\": \"Bucket, Key\"}";
+    (void)state;
+    expect_foreign("PAR1\x15\0\x15", 7, "Parquet");
+    expect_foreign("ORC\x0a\0", 5, "ORC");
+    expect_foreign("\x28\xb5\x2f\xfd\0", 5, "zstd");
+    expect_foreign("\x04\x22\x4d\x18\0", 5, "lz4");
+    expect_foreign("\0\0", 2, "no text");
+    expect_foreign("{\"headrace_index\":1}\n\0", 23, "headrace index import");
+    expect_foreign(manifest + 1, sizeof manifest - 2, "headrace index import");
+    expect_foreign("PAR1\nPAR1/x\n", 12, NULL);
+    expect_foreign("ORC/a,5,1795255200\n", 19, NULL);
+    expect_foreign("BZh", 3, NULL);
+    expect_foreign("{a},5,1795255200\n", 17, NULL);
+    expect_foreign("", 0, NULL);
+}
+
 /* ---- an index of another node ---- */
 
 static void test_import_of_a_names_file(void **state)
@@ -344,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_inventory),
         cmocka_unit_test(test_filter_of_the_map),
         cmocka_unit_test(test_files),
+        cmocka_unit_test(test_foreign_files),
         cmocka_unit_test(test_import_of_a_names_file),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
