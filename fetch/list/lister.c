@@ -31,6 +31,7 @@ struct hr_lister {
     uint32_t home_len;           /* UINT32_MAX: no key yet */
     bool spread;                 /* a key in another directory came */
     bool denied;
+    bool plain; /* the store was found out, whatever is added or removed meanwhile */
     /* Of a single lane. */
     struct hr_page_watch watch;
     char *token;    /* to go on with; NULL: by last_key */
@@ -127,6 +128,13 @@ static int narrow(struct hr_lister *lister, const char *why)
     return rc < 0 ? rc : ask_plain(lister);
 }
 
+/* The same where one answer alone shows it: no key that came or went can be the cause. */
+static int narrow_for_good(struct hr_lister *lister, const char *why)
+{
+    lister->plain = true;
+    return narrow(lister, why);
+}
+
 #define WHY_ORDER "the store does not list in bytewise order"
 #define WHY_CRUMBS "the store sends very few keys a page"
 #define WHY_AFTER "the store does not honour start-after"
@@ -216,7 +224,7 @@ static int show_lanes(struct hr_lister *lister, const struct hr_call *call, bool
         return 0;
     }
     if (!sorted) {
-        return narrow(lister, WHY_ORDER);
+        return narrow_for_good(lister, WHY_ORDER);
     }
     if (hr_page_has_more(call) && call->listed_count < CRUMBS_MAX) {
         return narrow(lister, WHY_CRUMBS);
@@ -288,8 +296,11 @@ static int turn_wide(struct hr_lister *lister, const struct hr_flight *flight, b
     if (rc < 0) {
         return rc;
     }
-    if (!sorted || (call->listed_count == 0 && hr_page_has_more(call))) {
-        return narrow(lister, !sorted ? WHY_ORDER : WHY_EMPTY);
+    if (!sorted) {
+        return narrow_for_good(lister, WHY_ORDER);
+    }
+    if (call->listed_count == 0 && hr_page_has_more(call)) {
+        return narrow(lister, WHY_EMPTY);
     }
     rc = hr_list_lanes_page(lister->lanes, flight->ask.lane, call->listed, call->listed_count,
                             hr_page_has_more(call), &take);
@@ -323,15 +334,19 @@ static int turn_probe(struct hr_lister *lister, const struct hr_flight *flight, 
     if (rc < 0) {
         return rc;
     }
-    if (call->listed_count > 1 || (call->listed_count == 0 && hr_page_has_more(call))) {
-        return narrow(lister, call->listed_count > 1 ? WHY_MAX : WHY_EMPTY);
+    if (call->listed_count > 1) {
+        return narrow_for_good(lister, WHY_MAX);
+    }
+    if (call->listed_count == 0 && hr_page_has_more(call)) {
+        return narrow(lister, WHY_EMPTY);
     }
     if (call->listed_count > 0) {
         key = (struct hr_key){call->listed[0].key, call->listed[0].key_len};
     }
     rc = hr_list_lanes_probe(lister->lanes, flight->ask.probe_number, key);
     if (rc == -EPROTO) {
-        return narrow(lister, WHY_AFTER);
+        bool behind = hr_key_compare(key, (struct hr_key){flight->after, flight->after_len}) > 0;
+        return behind ? narrow(lister, WHY_ORDER) : narrow_for_good(lister, WHY_AFTER);
     }
     if (rc < 0) {
         return rc;
@@ -455,6 +470,11 @@ bool hr_lister_denied(const struct hr_lister *lister)
 const char *hr_lister_note(const struct hr_lister *lister)
 {
     return lister->note;
+}
+
+bool hr_lister_plain(const struct hr_lister *lister)
+{
+    return lister->plain;
 }
 
 int64_t hr_lister_began_ns(const struct hr_lister *lister)

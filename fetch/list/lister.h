@@ -54,6 +54,8 @@ bool hr_lister_denied(const struct hr_lister *lister);
 /* Why this store is listed page by page (or all of it came at once), for people; "" when it is not, or was
  * not found out. */
 const char *hr_lister_note(const struct hr_lister *lister);
+/* The next listing of this store would be found out in the same way: ask for it with one lane. */
+bool hr_lister_plain(const struct hr_lister *lister);
 int64_t hr_lister_began_ns(const struct hr_lister *lister); /* wall clock */
 void hr_lister_free(struct hr_lister *lister);              /* stops it if it runs; accepts NULL */
 

@@ -225,16 +225,18 @@ static void listing_goes_on(void *owner, struct hr_lister *lister)
 }
 
 /* How it was listed: what tells a slow listing from a slow store. */
-static void report_listing(const struct hr_plan_tree *tree, const struct hr_lister *lister)
+static void report_listing(struct hr_plan_tree *tree, const struct hr_lister *lister)
 {
     struct hr_lister_progress progress;
+    const char *note = hr_lister_note(lister);
     hr_lister_progress(lister, &progress);
     hr_log(HR_LOG_INFO, "listing ended bucket=%s prefix=%s keys=%llu pages=%llu probes=%llu lanes=%u",
            hr_store_bucket(tree->store), tree->shared->prefix, (unsigned long long)progress.keys,
            (unsigned long long)progress.pages, (unsigned long long)progress.probes, progress.lanes_max);
-    if (hr_lister_note(lister)[0]) {
-        hr_log(HR_LOG_WARNING, "listed page by page bucket=%s: %s", hr_store_bucket(tree->store),
-               hr_lister_note(lister));
+    tree->list_plain = tree->list_plain || hr_lister_plain(lister);
+    if (note[0] && strncmp(note, tree->list_note, sizeof tree->list_note - 1) != 0) {
+        hr_log(HR_LOG_WARNING, "listed page by page bucket=%s: %s", hr_store_bucket(tree->store), note);
+        snprintf(tree->list_note, sizeof tree->list_note, "%s", note);
     }
 }
 
@@ -349,7 +351,7 @@ void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker)
             .prefix_len = tree->shared->prefix_len,
             .filter = tree->filter,
             .scratch_dir = tree->plan->index_dir,
-            .lanes = tree->plan->options.list_lanes,
+            .lanes = tree->list_plain ? 1 : tree->plan->options.list_lanes,
             .done = listing_done,
             .more = listing_goes_on,
             .owner = tree,

@@ -162,6 +162,7 @@ struct outcome {
     int error;
     char message[512];
     char note[200];
+    bool plain;
     struct hr_index_builder *builder;
     struct hr_lister_progress progress;
 };
@@ -174,6 +175,7 @@ static void on_done(void *owner, struct hr_lister *lister, int error, const char
     outcome->error = error;
     snprintf(outcome->message, sizeof(outcome->message), "%s", message);
     snprintf(outcome->note, sizeof(outcome->note), "%s", hr_lister_note(lister));
+    outcome->plain = hr_lister_plain(lister);
     outcome->builder = hr_lister_take(lister);
     hr_lister_progress(lister, &outcome->progress);
     hr_lister_free(lister);
@@ -220,12 +222,12 @@ static void test_faults(void **state)
 {
     static const struct {
         const char *note, *message;
-        bool wide;
+        bool wide, plain;
     } expected[FAULT_COUNT] = {
         [FAULT_NONE] = {"", NULL, true},
-        [FAULT_NO_START_AFTER] = {"the store does not honour start-after", NULL, false},
-        [FAULT_NO_MAX_KEYS] = {"the store does not honour max-keys", NULL, false},
-        [FAULT_LATE_DISORDER] = {"the store does not list in bytewise order", NULL, true},
+        [FAULT_NO_START_AFTER] = {"the store does not honour start-after", NULL, false, true},
+        [FAULT_NO_MAX_KEYS] = {"the store does not honour max-keys", NULL, false, true},
+        [FAULT_LATE_DISORDER] = {"the store does not list in bytewise order", NULL, true, true},
         [FAULT_BUSY] = {"", NULL, true},
         [FAULT_PROBES_REFUSED] = {"the store refuses a request by start-after", NULL, false},
         [FAULT_PAGE_FAILS] = {"", "the store said no", true},
@@ -245,6 +247,7 @@ static void test_faults(void **state)
             fail_msg("fault %d: note '%s'", fault, outcome.note);
         }
         assert_int_equal(outcome.progress.lanes_max > 1, expected[fault].wide);
+        assert_int_equal(outcome.plain, expected[fault].plain);
         assert_true(outcome.progress.lanes_max <= 24);
         if (expected[fault].message != NULL) {
             assert_int_equal(outcome.error, -EIO);
