@@ -21,6 +21,7 @@ struct hr_plan_options {
     struct hr_control *control; /* mapped read-write; the plan writes trees and answers */
     const char *cache_dir;      /* index/ is made in it */
     uint64_t boot;
+    int64_t born_ns;          /* the time of directories of which no listing tells; 0: now */
     unsigned connections;     /* requests in flight at most */
     unsigned list_lanes;      /* pages of one listing in flight at most */
     uint64_t memory_bytes;    /* bodies on their way from the network to the cache */

@@ -64,7 +64,9 @@ static void fill_shared(struct hr_plan_tree *tree, const char *prefix, uint32_t 
     shared->id = tree->id;
     /* The high nibble gives minor numbers of 65536 and more, which no disk of the machine has. */
     shared->dev = 0x10000000u | (uint32_t)(source_word & 0x0fffffffu);
-    shared->start_ns = hr_clock_wall_ns() / 1000000000 * 1000000000;
+    int64_t born_ns =
+        tree->plan->options.born_ns; /* a daemon that comes back in a job shows what was shown */
+    shared->start_ns = (born_ns > 0 ? born_ns : hr_clock_wall_ns()) / 1000000000 * 1000000000;
     shared->prefix_len = prefix_len;
     memcpy(shared->prefix, prefix, prefix_len);
 }

@@ -247,6 +247,7 @@ static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char messag
         .control = daemon->shm.control,
         .cache_dir = daemon->cache_dir,
         .boot = boot,
+        .born_ns = hr_shm_born_ns(&daemon->shm),
         .connections = connection_budget(settings),
         .list_lanes = list_lanes(settings),
         .memory_bytes = memory_budget(settings),

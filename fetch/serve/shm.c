@@ -143,6 +143,12 @@ bool hr_shm_is_named(const char *cache_dir, const struct hr_shm *shm)
            (uint64_t)named.st_dev == shm->control_dev && (uint64_t)named.st_ino == shm->control_ino;
 }
 
+int64_t hr_shm_born_ns(const struct hr_shm *shm)
+{
+    struct stat st; /* of a file that nobody ever writes */
+    return fstat(shm->lock_fd, &st) < 0 ? 0 : (int64_t)st.st_mtim.tv_sec * 1000000000;
+}
+
 void hr_shm_retire(struct hr_shm *shm)
 {
     atomic_store_explicit(&shm->control->retired, 1, memory_order_release);

@@ -22,6 +22,8 @@ int hr_shm_create(const char *cache_dir, uint64_t boot, int lock_fd, struct hr_s
 /* Are lock and control still what their names in cache_dir lead to? false: the directory, or they, were
  * removed, and another daemon may serve there already. */
 bool hr_shm_is_named(const char *cache_dir, const struct hr_shm *shm);
+/* When cache_dir got its first daemon, wall clock; 0: the file system does not tell. */
+int64_t hr_shm_born_ns(const struct hr_shm *shm);
 /* Marks them retired, so that nobody waits for this daemon any more. */
 void hr_shm_retire(struct hr_shm *shm);
 

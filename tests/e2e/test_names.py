@@ -1,6 +1,7 @@
 """Names that are wanted now: directories before the whole listing, buckets that may not be listed, list=dirs and none."""
 import json
 import os
+import time
 
 from harness import fixtures, headrace, paths, proc
 from harness.case import test
@@ -223,3 +224,28 @@ print(json.dumps([names, len(times)]))
 """, data))
         proc.expect_equal(sorted(seen[0]), sorted(objects), "names")
         proc.expect_equal(seen[1], 1, "times of directories")
+
+
+@test()
+def test_names_directories_keep_their_times():
+    """Asked by name, read alone, listed as a whole, listed again, and by the next daemon that has no listing to begin with."""
+    objects = {"d%d/e%d/f%03d" % (n % 5, n % 3, n): b"x" for n in range(300)}
+    times = "import os, sys\nprint([os.stat(sys.argv[1] + name).st_mtime_ns for name in ('', '/d1', '/d1/e1', '/d2/e0')])"
+    read = "import os, sys\nfor here, _, _ in os.walk(sys.argv[1]): pass"
+    for options in ("?revalidate=start", "?list=dirs", "?list=none"):
+        with DictStore(objects, page=40) as store:
+            data, job = job_of(store, options, prefix="")
+            with job:
+                job.good(["cat"] + [data + name for name in ("/d1/e1/f001", "/d2/e0/f012")])
+                first = job.python(times, data)
+                if options != "?list=none":
+                    job.python(read, data)
+                    proc.expect_equal(job.python(times, data), first, "when all is read; " + options)
+                if options == "?revalidate=start":
+                    proc.expect_equal(job.command("refresh", data).returncode, 0, "status of refresh")
+                    proc.expect_equal(job.python(times, data), first, "when all is listed again; " + options)
+                job.stop()
+                at = os.stat(os.path.join(job.cache, "lock")).st_mtime
+                proc.wait_until(lambda: time.time() >= at + 1.1, 5, "another second")
+                job.good(["cat"] + [data + name for name in ("/d1/e1/f001", "/d2/e0/f012")])
+                proc.expect_equal(job.python(times, data), first, "by the next daemon; " + options)
