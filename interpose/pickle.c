@@ -9,6 +9,15 @@ enum {
     OP_BININT = 'J',
     OP_BININT1 = 'K',
     OP_BININT2 = 'M',
+    OP_NONE = 'N',
+    OP_REDUCE = 'R',
+    OP_BINUNICODE = 'X',
+    OP_SHORT_BINBYTES = 'C',
+    OP_BUILD = 'b',
+    OP_GLOBAL = 'c',
+    OP_BINGET = 'h',
+    OP_LONG_BINGET = 'j',
+    OP_TUPLE = 't',
     OP_EMPTY_LIST = ']',
     OP_APPEND = 'a',
     OP_APPENDS = 'e',
@@ -16,7 +25,12 @@ enum {
     OP_LONG_BINPUT = 'r',
     OP_PROTO = 0x80,
     OP_TUPLE2 = 0x86,
+    OP_TUPLE3 = 0x87,
+    OP_NEWTRUE = 0x88,
+    OP_NEWFALSE = 0x89,
     OP_LONG1 = 0x8a,
+    OP_SHORT_BINUNICODE = 0x8c,
+    OP_STACK_GLOBAL = 0x93,
     OP_MEMOIZE = 0x94,
     OP_FRAME = 0x95
 };
@@ -80,8 +94,87 @@ static uint64_t take_int(struct reader *reader, unsigned op)
     return value;
 }
 
-/* Runs of "( int... e" and single "int a" up to the tuple. */
-static unsigned take_list(struct reader *reader, uint32_t *ret, unsigned room)
+static void skip(struct reader *reader, uint64_t bytes)
+{
+    if (reader->bad || (uint64_t)(reader->end - reader->at) < bytes) {
+        reader->bad = true;
+    } else {
+        reader->at += bytes;
+    }
+}
+
+static void skip_line(struct reader *reader)
+{
+    while (!reader->bad && take(reader, 1) != '\n') {
+    }
+}
+
+/* A name or a dtype: of two characters ("i8") it must be one of whole numbers. */
+static void skip_text(struct reader *reader, unsigned op)
+{
+    uint64_t len = take(reader, op == OP_SHORT_BINUNICODE ? 1 : 4);
+    if (len == 2 && !reader->bad && reader->at < reader->end) {
+        reader->bad |= *reader->at != 'i' && *reader->at != 'u';
+    }
+    skip(reader, len);
+}
+
+/* Does a numpy scalar begin so? The first one of a batch spells out whose it is, the others refer to that. */
+static bool begins_scalar(unsigned op)
+{
+    return op == OP_GLOBAL || op == OP_SHORT_BINUNICODE || op == OP_BINGET || op == OP_LONG_BINGET;
+}
+
+/* One step towards the bytes of a numpy scalar. */
+static void skip_op(struct reader *reader, unsigned op)
+{
+    switch (op) {
+    case OP_GLOBAL:
+        skip_line(reader);
+        skip_line(reader);
+        break;
+    case OP_SHORT_BINUNICODE:
+    case OP_BINUNICODE:
+        skip_text(reader, op);
+        break;
+    case OP_BINGET:
+    case OP_BININT1:
+        skip(reader, 1);
+        break;
+    case OP_LONG_BINGET:
+    case OP_BININT:
+        skip(reader, 4);
+        break;
+    case OP_STACK_GLOBAL:
+    case OP_NEWTRUE:
+    case OP_NEWFALSE:
+    case OP_NONE:
+    case OP_MARK:
+    case OP_TUPLE:
+    case OP_TUPLE3:
+    case OP_REDUCE:
+    case OP_BUILD:
+        break;
+    default:
+        reader->bad = true;
+    }
+}
+
+/* scalar(dtype, bytes): a numpy integer of 4 or 8 bytes, whose first opcode was just read. */
+static uint64_t take_scalar(struct reader *reader, unsigned op)
+{
+    for (; op != OP_SHORT_BINBYTES && !reader->bad; op = next_op(reader)) {
+        skip_op(reader, op);
+    }
+    uint64_t bytes = take(reader, 1);
+    reader->bad |= bytes != 4 && bytes != 8;
+    uint64_t value = take(reader, reader->bad ? 0 : (unsigned)bytes);
+    reader->bad |= next_op(reader) != OP_TUPLE2 || next_op(reader) != OP_REDUCE;
+    return value;
+}
+
+/* Runs of "( int... e" and single "int a". *ret_op: what stands behind them. 0: not such a list. */
+static unsigned take_list(struct reader *reader, uint32_t *ret, unsigned room, unsigned *ret_op)
 {
     unsigned count = 0;
     bool in_run = false;
@@ -90,8 +183,8 @@ static unsigned take_list(struct reader *reader, uint32_t *ret, unsigned room)
         if (reader->bad) {
             return 0;
         }
-        if (is_int(op)) {
-            uint64_t value = take_int(reader, op);
+        if (is_int(op) || begins_scalar(op)) {
+            uint64_t value = is_int(op) ? take_int(reader, op) : take_scalar(reader, op);
             if (reader->bad || value > UINT32_MAX || count == room) {
                 return 0;
             }
@@ -104,7 +197,8 @@ static unsigned take_list(struct reader *reader, uint32_t *ret, unsigned room)
         } else if (op == OP_APPENDS && in_run) {
             in_run = false;
         } else {
-            return op == OP_TUPLE2 && !in_run ? count : 0;
+            *ret_op = op;
+            return in_run ? 0 : count;
         }
     }
 }
@@ -125,8 +219,14 @@ unsigned hr_pickle_batch(const uint8_t *bytes, size_t len, uint64_t *ret_batch, 
     if (next_op(&reader) != OP_EMPTY_LIST) {
         return 0;
     }
-    unsigned count = take_list(&reader, ret_indices, room);
-    if (count == 0 || next_op(&reader) != OP_STOP || reader.bad || reader.at != reader.end) {
+    op = 0;
+    unsigned count = take_list(&reader, ret_indices, room, &op);
+    if (op == OP_NEWTRUE ||
+        op == OP_NEWFALSE) { /* torchdata's StatefulDataLoader: (batch, (list, snapshot)) */
+        op = next_op(&reader) == OP_TUPLE2 ? next_op(&reader) : 0;
+    }
+    if (count == 0 || op != OP_TUPLE2 || next_op(&reader) != OP_STOP || reader.bad ||
+        reader.at != reader.end) {
         return 0;
     }
     *ret_batch = batch;

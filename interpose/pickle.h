@@ -2,7 +2,9 @@
  * else.
  *
  * torch's main process sends each future batch to a worker as such a tuple through a multiprocessing queue:
- * pickle protocols 2 to 5, ints in any of their forms, long lists in several runs. Pure, async-signal-safe.
+ * pickle protocols 2 to 5, ints in any of their forms, numpy's (of samplers that hand out a permutation of
+ * its) from protocol 3 on, long lists in several runs; torchdata's StatefulDataLoader sends (number,
+ * ([indices], bool)). Pure, async-signal-safe.
  */
 #ifndef HR_PICKLE_H
 #define HR_PICKLE_H
