@@ -1,19 +1,20 @@
 /* What the indices of announcements stand for.
  *
  * For datasets made by a sorted walk (ImageFolder and its kin) the index plus a base is the rank of the path
- * among the files of the tree, whatever directory the dataset's root is; the base is learned from what is
- * opened next. Each cold open votes for the bases that would explain it as one of the first files of a batch
- * that waits; three votes decide. A wrong guess costs a counter, never a byte: opens that nobody announced
- * take the guess back. */
+ * among the files of the tree, whatever directory the dataset's root is; where a sample has several files
+ * side by side, a multiple of the index. The base is learned from what is opened next: each cold open votes
+ * for the bases that would explain it as one of the first files of a batch that waits. Where a sample has
+ * further files (a label, a mask), their opens vote for bases that go with the known one, by the samples that
+ * were opened just before. A wrong guess costs a counter, never a byte: opens that nobody announced take the
+ * guess back. */
 #include "fetch/plan/guide.h"
 
-#include <string.h>
+#include <stdlib.h>
 #include <utlist.h>
 
-#define HR_MISSES_MAX 32 /* opens that nobody announced, before the guess is doubted */
-#define HR_VOTES_NEEDED 3
-/* A base that begins a directory of the open: data sets do, chance does not. */
-#define HR_VOTES_OF_A_START 2
+#define HR_MISSES_MAX 32      /* opens that nobody announced, before the guess is doubted */
+#define HR_STRIDED_STREAMS 16 /* of so many, bases of samples with several files are thought of */
+#define HR_PARTNERS 16        /* opens before that the further file of a sample may belong to */
 
 struct hr_ranks *hr_base_ranks(struct hr_plan_tree *tree)
 {
@@ -23,9 +24,9 @@ struct hr_ranks *hr_base_ranks(struct hr_plan_tree *tree)
     return tree->ranks;
 }
 
-bool hr_base_fits(const struct base *base, const struct batch *batch)
+bool hr_base_fits(const struct base *base, uint32_t highest)
 {
-    return base->value >= 0 && (uint64_t)base->value + batch->highest < hr_ranks_count(base->tree->ranks);
+    return base->value >= 0 && hr_base_rank(base, highest) < hr_ranks_count(base->tree->ranks);
 }
 
 /* The oldest batch of a stream that was not acted on: what its worker is busy with. */
@@ -44,11 +45,11 @@ static const struct batch *waiting_batch(const struct hr_guide *guide, uint64_t 
 /* Would this base explain the open as one of the first files of the batch? */
 static bool explains(const struct base *base, const struct base *open, const struct batch *batch)
 {
-    if (base->tree != open->tree || base->gen != open->gen || !hr_base_fits(base, batch)) {
+    if (base->tree != open->tree || base->gen != open->gen || !hr_base_fits(base, batch->highest)) {
         return false;
     }
     for (uint32_t i = 0; i < HR_FIRST_FILES && i < batch->count; i++) {
-        if (base->value + batch->indices[i] == open->value) {
+        if (hr_base_rank(base, batch->indices[i]) == (uint64_t)open->value) {
             return true;
         }
     }
@@ -85,24 +86,39 @@ bool hr_bases_settle(struct hr_guide *guide)
 static void forget_bases(struct hr_guide *guide)
 {
     guide->base_count = 0;
-    memset(guide->votes, 0, sizeof guide->votes);
+    hr_votes_clear(guide->votes);
     guide->misses = guide->matches = 0;
     for (unsigned i = 0; i < guide->stream_count; i++) {
         guide->streams[i].base = -1;
     }
 }
 
-static void learn_base(struct hr_plan *plan, struct hr_guide *guide, const struct base *base)
+int hr_base_find(const struct hr_guide *guide, const struct base *candidate)
+{
+    for (unsigned i = 0; i < guide->base_count; i++) {
+        const struct base *known = &guide->bases[i];
+        if (known->tree == candidate->tree && known->gen == candidate->gen &&
+            known->value == candidate->value && known->stride == candidate->stride) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+/* Its place in hr_guide.bases. */
+static int learn_base(struct hr_plan *plan, struct hr_guide *guide, const struct base *base)
 {
     if (guide->base_count == HR_BASES_MAX) {
         forget_bases(guide);
     }
-    guide->bases[guide->base_count++] = *base;
+    guide->bases[guide->base_count] = *base;
     guide->misses = guide->matches = 0;
     plan->stats.lookahead_learned++;
-    hr_log(HR_LOG_INFO, "look-ahead: indices of job %u are ranks from %lld on in bucket=%s prefix=%s",
-           guide->context, (long long)base->value, hr_store_bucket(base->tree->store),
+    hr_log(HR_LOG_INFO,
+           "look-ahead: indices of job %u are ranks from %lld on, %u a sample, in bucket=%s prefix=%s",
+           guide->context, (long long)base->value, base->stride, hr_store_bucket(base->tree->store),
            base->tree->shared->prefix);
+    return (int)guide->base_count++;
 }
 
 /* Is the base the first file of a directory that holds the open? */
@@ -120,53 +136,129 @@ static bool is_start(const struct base *candidate, const struct base *open)
     return true;
 }
 
-static void vote(struct hr_plan *plan, struct hr_guide *guide, const struct base *candidate, unsigned weight)
+/* True: enough speaks for the candidate. with: the base that it goes with, or -1. */
+static bool vote(struct hr_guide *guide, const struct base *candidate, const struct base *open, int with,
+                 uint32_t highest, unsigned suggests)
 {
-    struct base *free_slot = NULL;
-    for (unsigned i = 0; i < HR_VOTES_MAX; i++) {
-        struct base *known = &guide->votes[i];
-        if (known->votes == 0) {
-            free_slot = free_slot ? free_slot : known;
-        } else if (known->tree == candidate->tree && known->gen == candidate->gen &&
-                   known->value == candidate->value) {
-            known->votes += weight;
-            if (known->votes >= HR_VOTES_NEEDED) {
-                learn_base(plan, guide, known);
-                memset(guide->votes, 0, sizeof guide->votes);
-            }
-            return;
-        }
+    uint64_t files = hr_ranks_count(open->tree->ranks);
+    uint64_t dirs = open->tree->index.names->dir_count;
+    struct hr_odds odds = {
+        .files = files, .bases = files - (uint64_t)highest * candidate->stride, .suggests = suggests};
+    if (odds.bases > dirs && is_start(candidate, open)) {
+        odds.bases = dirs; /* data sets begin where a directory does, chance does not */
     }
-    if (!free_slot) {
-        free_slot = &guide->votes[guide->vote_next++ % HR_VOTES_MAX];
-    }
-    *free_slot = *candidate;
-    free_slot->votes = weight;
+    struct hr_guess guess = {.tree = candidate->tree,
+                             .gen = candidate->gen,
+                             .stride = candidate->stride,
+                             .value = candidate->value,
+                             .with = with};
+    return hr_vote_for(guide->votes, &guess, &odds);
 }
 
-static bool is_known(const struct hr_guide *guide, const struct base *candidate)
+/* For bases that explain the open as one of the first files of what a worker begins with. */
+static bool count_votes(struct hr_plan *plan, struct hr_guide *guide, const struct base *open)
 {
-    for (unsigned i = 0; i < guide->base_count; i++) {
-        if (guide->bases[i].tree == candidate->tree && guide->bases[i].gen == candidate->gen &&
-            guide->bases[i].value == candidate->value) {
-            return true;
+    unsigned waiting = 0;
+    for (unsigned i = 0; i < guide->stream_count; i++) {
+        waiting += guide->streams[i].base < 0;
+    }
+    uint32_t strides = waiting <= HR_STRIDED_STREAMS ? HR_STRIDE_MAX : 1;
+    for (unsigned i = 0; waiting > 0 && i < guide->stream_count; i++) {
+        const struct stream *stream = &guide->streams[i];
+        const struct batch *batch = stream->base < 0 ? waiting_batch(guide, stream->id) : NULL;
+        for (uint32_t n = 0; batch && n < HR_FIRST_FILES * strides && n / strides < batch->count; n++) {
+            struct base candidate = *open;
+            candidate.stride = n % strides + 1;
+            candidate.value = open->value - (int64_t)candidate.stride * batch->indices[n / strides];
+            if (hr_base_fits(&candidate, stream->highest) && hr_base_find(guide, &candidate) < 0 &&
+                vote(guide, &candidate, open, -1, stream->highest, waiting * HR_FIRST_FILES)) {
+                (void)learn_base(plan, guide, &candidate);
+                return true;
+            }
         }
     }
     return false;
 }
 
-static void count_votes(struct hr_plan *plan, struct hr_guide *guide, const struct base *open)
+static uint32_t highest_by(const struct hr_guide *guide, unsigned base)
 {
+    uint32_t highest = 0;
     for (unsigned i = 0; i < guide->stream_count; i++) {
-        const struct batch *batch =
-            guide->streams[i].base < 0 ? waiting_batch(guide, guide->streams[i].id) : NULL;
-        for (uint32_t n = 0; batch && n < HR_FIRST_FILES && n < batch->count; n++) {
-            struct base candidate = *open;
-            candidate.value = open->value - batch->indices[n];
-            if (hr_base_fits(&candidate, batch) && !is_known(guide, &candidate)) {
-                vote(plan, guide, &candidate, is_start(&candidate, open) ? HR_VOTES_OF_A_START : 1);
+        const struct stream *stream = &guide->streams[i];
+        highest = stream->base == (int)base && stream->highest > highest ? stream->highest : highest;
+    }
+    return highest;
+}
+
+/* The index that the open is of by this base; or -1. */
+static int64_t index_of(const struct base *base, const struct base *open, uint32_t highest)
+{
+    int64_t above = open->value - base->value;
+    bool is_its =
+        open->tree == base->tree && open->gen == base->gen && above >= 0 && above % base->stride == 0;
+    return is_its && above / base->stride <= highest ? above / base->stride : -1;
+}
+
+/* The other was opened beside the index-th sample of guide->bases[b]. True: it is known to be a file of it.
+ */
+static bool vote_with(struct hr_plan *plan, struct hr_guide *guide, unsigned b, int64_t index,
+                      const struct base *other, uint32_t highest)
+{
+    const struct base *base = &guide->bases[b];
+    struct base candidate = *other;
+    candidate.stride = base->stride;
+    candidate.value = other->value - (int64_t)base->stride * index;
+    int known = hr_base_find(guide, &candidate);
+    if (!hr_base_fits(&candidate, highest) || known == (int)b || (known >= 0 && base->with >> known & 1) ||
+        !vote(guide, &candidate, other, (int)b, highest, HR_PARTNERS)) {
+        return false;
+    }
+    bool is_kept = known >= 0 || guide->base_count < HR_BASES_MAX; /* else all are forgotten for it */
+    if (known < 0) {
+        known = learn_base(plan, guide, &candidate);
+    }
+    if (is_kept) {
+        guide->bases[b].with |= 1u << known;
+        guide->bases[known].with |= 1u << b;
+        guide->linked = true;
+    }
+    return true;
+}
+
+/* A sample's files are opened one after the other: each open that nobody announced, and those of a known base
+ * just before and after it, vote for a base that goes with that one. The open is noted already. */
+static void count_votes_with(struct hr_plan *plan, struct hr_guide *guide, const struct base *open,
+                             bool untold)
+{
+    guide->votes->opens++;
+    for (unsigned b = 0; b < guide->base_count; b++) {
+        const struct base *base = &guide->bases[b];
+        uint32_t highest = highest_by(guide, b);
+        if (highest == 0 || !hr_base_is_current(base)) {
+            continue;
+        }
+        int64_t index = index_of(base, open, highest);
+        for (unsigned r = 2; r <= HR_PARTNERS + 1; r++) {
+            unsigned at = (guide->recent_next - r) % HR_RECENT_OPENS;
+            const struct base *recent = &guide->recent[at];
+            int64_t partner = untold ? index_of(base, recent, highest) : -1;
+            if ((partner >= 0 && vote_with(plan, guide, b, partner, open, highest)) ||
+                (!untold && index >= 0 && guide->untold[at] && hr_base_is_current(recent) &&
+                 vote_with(plan, guide, b, index, recent, highest))) {
+                return;
             }
         }
+    }
+}
+
+void hr_base_unlink(struct hr_plan *plan, struct hr_guide *guide, int base, const struct base *other)
+{
+    int place = hr_base_find(guide, other);
+    if (base >= 0 && place >= 0 && guide->bases[base].with >> place & 1) {
+        guide->bases[base].with &= ~(1u << place);
+        guide->bases[place].with &= ~(1u << base);
+        guide->votes->wrong++;
+        plan->stats.lookahead_dropped++;
     }
 }
 
@@ -177,10 +269,13 @@ static bool is_open_of(struct hr_plan_tree *tree, uint32_t gen, uint32_t entry)
            hr_base_ranks(tree);
 }
 
-static struct base note_open(struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry)
+static struct base note_open(struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry, bool untold)
 {
-    struct base open = {
-        .tree = tree, .gen = tree->index.names->gen, .value = (int64_t)hr_ranks_of(tree->ranks, entry)};
+    struct base open = {.tree = tree,
+                        .gen = tree->index.names->gen,
+                        .stride = 1,
+                        .value = (int64_t)hr_ranks_of(tree->ranks, entry)};
+    guide->untold[guide->recent_next % HR_RECENT_OPENS] = untold;
     guide->recent[guide->recent_next++ % HR_RECENT_OPENS] = open;
     return open;
 }
@@ -193,29 +288,56 @@ static void doubt(struct hr_plan *plan, struct hr_guide *guide, const struct hr_
         guide->matches++;
     } else if (++guide->misses >= HR_MISSES_MAX && guide->misses > guide->matches + tree->announced_used) {
         plan->stats.lookahead_dropped++;
+        guide->votes->wrong++;
         forget_bases(guide);
     }
+}
+
+/* It was opened just before: it would vote for the same bases once more. */
+static bool is_recent(const struct hr_guide *guide, const struct base *open)
+{
+    for (unsigned r = 2; r <= HR_PARTNERS; r++) {
+        const struct base *recent = &guide->recent[(guide->recent_next - r) % HR_RECENT_OPENS];
+        if (recent->tree == open->tree && recent->value == open->value) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t gen,
                      uint32_t entry)
 {
-    if (!is_open_of(tree, gen, entry)) {
+    if (!is_open_of(tree, gen, entry) ||
+        (!guide->votes && !(guide->votes = calloc(1, sizeof *guide->votes)))) {
         return false;
+    }
+    bool untold = guide->base_count > 0 && !(tree->marks[entry] & HR_ENTRY_ANNOUNCED);
+    if (untold) {
+        hr_tree_drain_uses(tree); /* the sample's first file may have come out of the cache */
     }
     if (guide->base_count > 0) {
         doubt(plan, guide, tree, entry);
     }
-    struct base open = note_open(guide, tree, entry);
-    count_votes(plan, guide, &open);
+    struct base open = note_open(guide, tree, entry, untold);
+    if (is_recent(guide, &open)) {
+        return true;
+    }
+    guide->votes->opens++;
+    if (!count_votes(plan, guide, &open) && guide->misses > 0) {
+        count_votes_with(plan, guide, &open, untold);
+    }
     return true;
 }
 
-bool hr_bases_used(struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry)
+bool hr_bases_used(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry)
 {
     if (!is_open_of(tree, tree->index.names->gen, entry)) {
         return false;
     }
-    (void)note_open(guide, tree, entry);
+    struct base open = note_open(guide, tree, entry, false);
+    if (guide->misses > 0 && !is_recent(guide, &open)) {
+        count_votes_with(plan, guide, &open, false);
+    }
     return true;
 }

@@ -1,22 +1,25 @@
-/* One job's announcements, and what their indices stand for: between lookahead.c, which keeps the batches and
- * brings what they name, and bases.c, which learns from what is opened. Main loop. */
+/* One job's announcements, and what their indices stand for: between batches.c, which keeps them,
+ * lookahead.c, which brings what they name, and bases.c, which learns from what is opened. Main loop. */
 #ifndef HR_PLAN_GUIDE_H
 #define HR_PLAN_GUIDE_H
 
 #include "fetch/plan/inner.h"
 #include "fetch/plan/ranks.h"
+#include "fetch/plan/votes.h"
 
 #define HR_STREAMS_MAX 256 /* worker queues of one job: 8 ranks of 32 workers */
-#define HR_BASES_MAX 8     /* datasets of one job in one tree each: train, val, ... */
-#define HR_VOTES_MAX 64    /* bases under consideration */
+#define HR_BASES_MAX 16    /* datasets of one job in one tree each: train, val, ...; and files of a sample */
+#define HR_STRIDE_MAX 4    /* files of a sample that lie side by side */
 #define HR_FIRST_FILES 4   /* of a batch: a worker may have found the very first ones in the cache */
 #define HR_RECENT_OPENS 32 /* tried again when a base becomes known */
 
+/* The file of an index has the rank value + stride * index. */
 struct base {
     struct hr_plan_tree *tree;
     uint32_t gen;
+    uint32_t stride;
     int64_t value;
-    unsigned votes;
+    uint32_t with; /* bit b: bases[b] are other files of the same samples */
 };
 
 struct batch {
@@ -28,6 +31,8 @@ struct batch {
     uint32_t highest;
     bool issued;       /* it is known what its indices stand for... */
     struct base base;  /* ...by this */
+    uint32_t others;   /* bit b: there is a batch of the same samples' other files by hr_guide.bases[b] */
+    bool is_others;    /* it is such a batch */
     uint32_t asked;    /* so many of them had their turn */
     uint64_t noted_at; /* base.tree->noted */
     uint32_t indices[];
@@ -35,7 +40,8 @@ struct batch {
 
 struct stream {
     uint64_t id;
-    int base; /* in hr_guide.bases, or -1 */
+    int base;         /* in hr_guide.bases, or -1 */
+    uint32_t highest; /* index that it announced */
 };
 
 /* One job's announcements. */
@@ -48,11 +54,12 @@ struct hr_guide {
     unsigned stream_count;
     struct base bases[HR_BASES_MAX]; /* known */
     unsigned base_count;
-    struct base votes[HR_VOTES_MAX];
-    unsigned vote_next;
+    struct hr_votes *votes;              /* NULL: none yet */
     struct base recent[HR_RECENT_OPENS]; /* value: the rank that was opened */
+    bool untold[HR_RECENT_OPENS];        /* nobody had announced it */
     unsigned recent_next;
     unsigned misses, matches;
+    bool linked; /* a base has got another one that goes with it */
 };
 
 /* It is of the tree's present generation. */
@@ -63,16 +70,45 @@ static inline bool hr_base_is_current(const struct base *base)
 
 /* Of the present generation, made when they are needed first; NULL: there is none, or no memory. */
 struct hr_ranks *hr_base_ranks(struct hr_plan_tree *tree);
-/* All indices of the batch are files by it. */
-bool hr_base_fits(const struct base *base, const struct batch *batch);
+static inline uint64_t hr_base_rank(const struct base *base, uint32_t index)
+{
+    return (uint64_t)base->value + (uint64_t)base->stride * index;
+}
+/* All indices up to this are files by it. */
+bool hr_base_fits(const struct base *base, uint32_t highest);
 
 /* A program of the job opened an entry: votes for new bases, or doubts the known ones. False: it tells
  * nothing (another generation, no file, no ranks). */
 bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t gen,
                      uint32_t entry);
-/* Somebody opened it: it may tie a stream to a base that is known. The same answer. */
-bool hr_bases_used(struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry);
+/* Somebody opened it: it may tie a stream to a base that is known, and speak for bases that go with it. The
+ * same answer. */
+bool hr_bases_used(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry);
+/* Its place in hr_guide.bases, or -1. */
+int hr_base_find(const struct hr_guide *guide, const struct base *base);
+/* The one was taken for other files of the other's samples, and is not. */
+void hr_base_unlink(struct hr_plan *plan, struct hr_guide *guide, int base, const struct base *other);
 /* Ties streams to the known bases that explain what was opened lately. True: one more has its base now. */
 bool hr_bases_settle(struct hr_guide *guide);
+
+/* Its place in the index; only of one that is usable. */
+static inline uint32_t hr_batch_entry(const struct batch *batch, uint32_t at)
+{
+    return hr_ranks_entry(batch->base.tree->ranks, hr_base_rank(&batch->base, batch->indices[at]));
+}
+/* What it stands for is known, and the index is still that one. */
+static inline bool hr_batch_usable(const struct batch *batch)
+{
+    return batch->issued && hr_base_is_current(&batch->base) && batch->base.tree->ranks;
+}
+/* How much of it was opened since it was announced. */
+uint32_t hr_batch_touched(const struct batch *batch);
+/* abandoned: what it brought and nobody opened has no claim any more. */
+void hr_batch_drop(struct hr_guide *guide, struct batch *batch, bool abandoned);
+/* Puts the part to its batch; a first part makes room for it before (hr_batches_drop_stale). NULL: no memory,
+ * or the parts before it are missing. */
+struct batch *hr_batches_add(struct hr_guide *guide, const struct hr_announcement *part);
+void hr_batches_drop_stale(struct hr_plan *plan, struct hr_guide *guide, uint64_t stream, uint32_t number);
+void hr_batches_drop_abandoned(struct hr_guide *guide);
 
 #endif

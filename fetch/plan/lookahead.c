@@ -13,13 +13,8 @@
 #include "fetch/plan/known.h"
 
 #define HR_BATCH_PARTS_MAX 16
-#define HR_GUIDE_INDICES_MAX 65536 /* kept of one job; the oldest batches go first */
-#define HR_QUEUE_MAX 16384         /* announced objects that wait for their request */
-#define HR_STREAM_BATCHES_MAX 16   /* that one worker has before it; loaders prefetch 2 */
-#define HR_HEADS_MAX 64            /* workers that are served by turns */
-/* Opens after which a batch is given up: all that was announced may come first. */
-#define HR_ABANDON_OPENS 1024
-#define HR_ABANDON_FACTOR 4
+#define HR_QUEUE_MAX 16384 /* announced objects that wait for their request */
+#define HR_HEADS_MAX 64    /* workers that are served by turns */
 
 static struct hr_guide *guide_of(struct hr_plan *plan, uint32_t context, bool make)
 {
@@ -36,30 +31,6 @@ static struct hr_guide *guide_of(struct hr_plan *plan, uint32_t context, bool ma
     return guide;
 }
 
-static uint32_t entry_of(const struct batch *batch, uint32_t at)
-{
-    return hr_ranks_entry(batch->base.tree->ranks, (uint64_t)batch->base.value + batch->indices[at]);
-}
-
-static bool is_usable(const struct batch *batch)
-{
-    return batch->issued && hr_base_is_current(&batch->base) && batch->base.tree->ranks;
-}
-
-/* What it brought and nobody opened has no claim any more. */
-static void drop_batch(struct hr_guide *guide, struct batch *batch, bool abandoned)
-{
-    for (uint32_t i = 0; abandoned && is_usable(batch) && i < batch->count; i++) {
-        uint32_t entry = entry_of(batch, i);
-        if (batch->base.tree->marks[entry] & HR_ENTRY_ANNOUNCED) {
-            hr_sweep_abandon(batch->base.tree, entry);
-        }
-    }
-    DL_DELETE(guide->batches, batch);
-    guide->indices -= batch->count;
-    free(batch);
-}
-
 void hr_lookahead_free(struct hr_plan *plan)
 {
     hr_sweep_end(plan);
@@ -69,9 +40,10 @@ void hr_lookahead_free(struct hr_plan *plan)
     HASH_ITER(hh, plan->guides, guide, next)
     {
         while (guide->batches) {
-            drop_batch(guide, guide->batches, false);
+            hr_batch_drop(guide, guide->batches, false);
         }
         HASH_DEL(plan->guides, guide);
+        free(guide->votes);
         free(guide);
     }
 }
@@ -94,12 +66,12 @@ static struct stream *stream_of(struct hr_guide *guide, uint64_t id)
 }
 
 /* Now it is known what a batch stands for. */
-static void issue(struct hr_plan *plan, struct batch *batch, const struct base *base)
+static void issue_by(struct hr_plan *plan, struct batch *batch, const struct base *base)
 {
     struct hr_plan_tree *tree = base->tree;
     batch->issued = true;
     batch->asked = batch->count;
-    if (!hr_base_is_current(base) || !hr_base_ranks(tree) || !hr_base_fits(base, batch) ||
+    if (!hr_base_is_current(base) || !hr_base_ranks(tree) || !hr_base_fits(base, batch->highest) ||
         !tree->settings.prefetch) {
         return;
     }
@@ -107,10 +79,14 @@ static void issue(struct hr_plan *plan, struct batch *batch, const struct base *
     batch->base = *base;
     batch->noted_at = tree->noted;
     for (uint32_t i = 0; i < batch->count; i++) {
-        uint32_t entry = entry_of(batch, i);
+        uint32_t entry = hr_batch_entry(batch, i);
         tree->marks[entry] |= HR_ENTRY_ANNOUNCED;
         plan->stats.announced++;
         (void)hr_sweep_keep(tree, entry);
+    }
+    plan->ahead_due = true;
+    if (base->stride != 1) {
+        return; /* orders are those of a whole directory's files */
     }
     struct hr_known_batch known = {.tree = tree,
                                    .base = (uint64_t)base->value,
@@ -119,10 +95,45 @@ static void issue(struct hr_plan *plan, struct batch *batch, const struct base *
                                    .count = batch->count,
                                    .indices = batch->indices};
     hr_known_note(plan, &known);
-    plan->ahead_due = true;
+}
+
+/* The samples' other files, as batches of their own beside it. */
+static void issue_others(struct hr_plan *plan, struct hr_guide *guide, struct batch *batch)
+{
+    int by = hr_batch_usable(batch) && !batch->is_others ? hr_base_find(guide, &batch->base) : -1;
+    uint32_t missing = by < 0 ? 0 : guide->bases[by].with & ~batch->others;
+    if (missing != 0 && hr_batch_touched(batch) == batch->count) {
+        return; /* they were opened, too */
+    }
+    for (unsigned b = 0; b < guide->base_count && missing != 0; b++) {
+        size_t bytes = sizeof *batch + batch->count * sizeof batch->indices[0];
+        struct batch *other = missing >> b & 1 ? malloc(bytes) : NULL;
+        if (!other) {
+            continue;
+        }
+        memcpy(other, batch, bytes);
+        other->is_others = true;
+        batch->others |= 1u << b;
+        guide->indices += other->count;
+        DL_APPEND(guide->batches, other);
+        issue_by(plan, other, &guide->bases[b]);
+    }
+}
+
+static void issue(struct hr_plan *plan, struct hr_guide *guide, struct batch *batch, const struct base *base)
+{
+    issue_by(plan, batch, base);
+    issue_others(plan, guide, batch);
 }
 
 /* ---- bringing ---- */
+
+/* Both are what one worker opens of its batches, one after the other. */
+static bool is_of_one_line(const struct batch *one, const struct batch *other)
+{
+    return one->stream == other->stream && one->is_others == other->is_others &&
+           (!one->is_others || (one->base.tree == other->base.tree && one->base.value == other->base.value));
+}
 
 /* The first batch of each worker that is not all asked for. */
 static unsigned collect_heads(struct hr_guide *guide, struct batch *heads[HR_HEADS_MAX])
@@ -132,10 +143,10 @@ static unsigned collect_heads(struct hr_guide *guide, struct batch *heads[HR_HEA
     DL_FOREACH(guide->batches, batch)
     {
         unsigned i = 0;
-        while (i < count && heads[i]->stream != batch->stream) {
+        while (i < count && !is_of_one_line(heads[i], batch)) {
             i++;
         }
-        if (i == count && count < HR_HEADS_MAX && is_usable(batch) && batch->asked < batch->count) {
+        if (i == count && count < HR_HEADS_MAX && hr_batch_usable(batch) && batch->asked < batch->count) {
             heads[count++] = batch;
         }
     }
@@ -154,7 +165,7 @@ static unsigned turn_of(const struct hr_guide *guide, const struct batch *batch)
 {
     unsigned before = is_first(batch) ? 0 : 1;
     for (const struct batch *one = guide->batches; before > 0 && one != batch; one = one->next) {
-        before += one->stream == batch->stream;
+        before += is_of_one_line(one, batch);
     }
     return before;
 }
@@ -191,7 +202,7 @@ static bool ask_for_next(struct batch *batch)
 {
     struct hr_plan_tree *tree = batch->base.tree;
     while (batch->asked < batch->count) {
-        uint32_t entry = entry_of(batch, batch->asked);
+        uint32_t entry = hr_batch_entry(batch, batch->asked);
         uint32_t word = atomic_load_explicit(&tree->states->states[entry].word, memory_order_relaxed);
         bool large = tree->index.entries[entry].size > tree->plan->options.small_max_bytes;
         bool absent = HR_STATE_KIND(word) == HR_STATE_ABSENT ||
@@ -230,19 +241,6 @@ static void advance(struct hr_plan *plan, struct hr_guide *guide)
     }
 }
 
-/* Of an epoch that was left, or of a loader that lies. */
-static void drop_abandoned(struct hr_guide *guide)
-{
-    struct batch *batch, *next;
-    DL_FOREACH_SAFE(guide->batches, batch, next)
-    {
-        uint64_t patience = HR_ABANDON_OPENS + HR_ABANDON_FACTOR * (uint64_t)guide->indices;
-        if (is_usable(batch) && batch->base.tree->noted - batch->noted_at > patience) {
-            drop_batch(guide, batch, true);
-        }
-    }
-}
-
 void hr_lookahead_advance(struct hr_plan *plan)
 {
     struct hr_guide *guide, *next;
@@ -254,7 +252,7 @@ void hr_lookahead_advance(struct hr_plan *plan)
     HASH_ITER(hh, plan->guides, guide, next)
     {
         if (guide->batches && !plan->ending) {
-            drop_abandoned(guide);
+            hr_batches_drop_abandoned(guide);
             advance(plan, guide);
         }
     }
@@ -269,7 +267,7 @@ bool hr_lookahead_guides(const struct hr_plan_tree *tree)
         const struct batch *batch;
         DL_FOREACH(guide->batches, batch)
         {
-            if (!batch->issued || (is_usable(batch) && batch->base.tree == tree)) {
+            if (!batch->issued || (hr_batch_usable(batch) && batch->base.tree == tree)) {
                 return true;
             }
         }
@@ -285,7 +283,7 @@ void hr_lookahead_stats(const struct hr_plan *plan, struct hr_plan_stats *stats)
         const struct batch *batch;
         DL_FOREACH(guide->batches, batch)
         {
-            stats->lookahead_waiting += is_usable(batch) ? batch->count - batch->asked : 0;
+            stats->lookahead_waiting += hr_batch_usable(batch) ? batch->count - batch->asked : 0;
         }
     }
 }
@@ -296,12 +294,12 @@ static void issue_stream(struct hr_plan *plan, struct hr_guide *guide, struct st
     DL_FOREACH(guide->batches, batch)
     {
         if (batch->stream == stream->id && !batch->issued && batch->parts_missing == 0) {
-            issue(plan, batch, &guide->bases[stream->base]);
+            issue(plan, guide, batch, &guide->bases[stream->base]);
         }
     }
 }
 
-/* What streams that have their base now have waited with. */
+/* What streams that have their base now, or one more, have waited with. */
 static void issue_settled(struct hr_plan *plan, struct hr_guide *guide)
 {
     bool settled = hr_bases_settle(guide);
@@ -310,6 +308,14 @@ static void issue_settled(struct hr_plan *plan, struct hr_guide *guide)
             issue_stream(plan, guide, &guide->streams[i]);
         }
     }
+    struct batch *batch;
+    DL_FOREACH(guide->batches, batch)
+    {
+        if (guide->linked) {
+            issue_others(plan, guide, batch);
+        }
+    }
+    guide->linked = false;
 }
 
 void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t number, uint32_t gen,
@@ -333,86 +339,14 @@ void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry)
     struct hr_guide *guide, *next;
     HASH_ITER(hh, tree->plan->guides, guide, next)
     {
-        bool open_questions = false;
+        bool open_questions = guide->misses > 0; /* are there other files of a sample? */
         for (unsigned i = 0; i < guide->stream_count && !open_questions && guide->base_count > 0; i++) {
             open_questions = guide->streams[i].base < 0;
         }
-        if (open_questions && hr_bases_used(guide, tree, entry)) {
+        if (open_questions && hr_bases_used(tree->plan, guide, tree, entry)) {
             issue_settled(tree->plan, guide);
         }
     }
-}
-
-/* Has its worker begun with it? */
-static bool is_begun(const struct batch *batch)
-{
-    bool begun = false;
-    for (uint32_t i = 0; is_usable(batch) && i < HR_FIRST_FILES && i < batch->count && !begun; i++) {
-        begun = !(batch->base.tree->marks[entry_of(batch, i)] & HR_ENTRY_ANNOUNCED);
-    }
-    return begun;
-}
-
-/* A loader counts its batches from 0 in each epoch: what an earlier one left behind is not coming. A worker
- * that has begun with one batch has done those before. */
-static void drop_stale(struct hr_guide *guide, uint64_t stream, uint32_t number)
-{
-    struct batch *batch, *next;
-    unsigned count = 0;
-    uint32_t begun = 0; /* number of the last that is */
-    DL_FOREACH(guide->batches, batch)
-    {
-        count += batch->stream == stream;
-        begun = batch->stream == stream && is_begun(batch) ? batch->number : begun;
-    }
-    DL_FOREACH_SAFE(guide->batches, batch, next)
-    {
-        bool before = batch->issued && batch->number < begun;
-        if (batch->stream == stream &&
-            (batch->number >= number || before || (batch->issued && count > HR_STREAM_BATCHES_MAX))) {
-            count--;
-            drop_batch(guide, batch, true);
-        }
-    }
-    while (guide->indices > HR_GUIDE_INDICES_MAX && guide->batches) {
-        drop_batch(guide, guide->batches, true);
-    }
-}
-
-static struct batch *add_part(struct hr_guide *guide, const struct hr_announcement *part)
-{
-    struct batch *batch = NULL, *grown;
-    if (part->part > 0) { /* parts come in order, after the first */
-        DL_FOREACH(guide->batches, batch)
-        {
-            if (batch->stream == part->stream && batch->number == part->batch && batch->parts_missing > 0) {
-                break;
-            }
-        }
-        if (!batch || batch->parts_missing != part->parts - part->part) {
-            return NULL;
-        }
-        DL_DELETE(guide->batches, batch);
-    }
-    uint32_t have = batch ? batch->count : 0;
-    grown = realloc(batch, sizeof *grown + (have + part->count) * sizeof grown->indices[0]);
-    if (!grown) {
-        guide->indices -= have;
-        free(batch);
-        return NULL;
-    }
-    if (!batch) {
-        *grown = (struct batch){.stream = part->stream, .number = part->batch, .parts_missing = part->parts};
-    }
-    for (uint32_t i = 0; i < part->count; i++) {
-        grown->indices[have + i] = part->indices[i];
-        grown->highest = part->indices[i] > grown->highest ? part->indices[i] : grown->highest;
-    }
-    grown->count = have + part->count;
-    grown->parts_missing--;
-    guide->indices += part->count;
-    DL_APPEND(guide->batches, grown);
-    return grown;
 }
 
 void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
@@ -426,15 +360,16 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
         return;
     }
     if (part->part == 0) {
-        drop_stale(guide, part->stream, part->batch);
+        hr_batches_drop_stale(plan, guide, part->stream, part->batch);
     }
-    struct batch *batch = add_part(guide, part);
+    struct batch *batch = hr_batches_add(guide, part);
     if (!batch || batch->parts_missing > 0) {
         return;
     }
     struct stream *stream = stream_of(guide, part->stream);
+    stream->highest = batch->highest > stream->highest ? batch->highest : stream->highest;
     if (stream->base >= 0 && hr_base_is_current(&guide->bases[stream->base])) {
-        issue(plan, batch, &guide->bases[stream->base]);
+        issue(plan, guide, batch, &guide->bases[stream->base]);
     } else {
         stream->base = -1;
         issue_settled(plan, guide);

@@ -1,6 +1,6 @@
 """Look-ahead: what a DataLoader announced to its workers is fetched before it is opened; a loader that lies does no
 harm."""
-from harness import fixtures, headrace, proc, training
+from harness import fixtures, headrace, paths, proc, training
 from harness.case import test
 from harness.scene import scene
 
@@ -73,6 +73,58 @@ def test_lookahead_of_a_liar_costs_no_byte():
         proc.expect_equal(count, 400, "files seen")
         headrace.wait_idle(s.job)
         training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+
+
+SAMPLES = """
+import hashlib, os, sys
+import numpy, torch
+names = sorted(os.path.join(d, f) for d, _, fs in os.walk(sys.argv[1]) for f in fs)
+half = len(names) // 2
+class Samples(torch.utils.data.Dataset):
+    kinds = {'apart': (names[:half], names[half:]), 'beside': (names[::2], names[1::2])}
+    def __len__(self):
+        return len(self.kinds[sys.argv[2]][0])
+    def __getitem__(self, index):
+        digest = hashlib.sha256()
+        for files in self.kinds[sys.argv[2]]:
+            with open(files[index], 'rb') as file:
+                digest.update(file.read())
+        return digest.hexdigest()
+class Sampler(torch.utils.data.Sampler):  # numpy's integers
+    def __init__(self, data):
+        self.order = numpy.random.RandomState(4242424242).permutation(len(data))
+    def __iter__(self):
+        return iter(self.order)
+    def __len__(self):
+        return len(self.order)
+samples = Samples()
+loader = torch.utils.data.DataLoader(samples, batch_size=8, sampler=Sampler(samples), num_workers=2, collate_fn=list)
+print(hashlib.sha256(''.join(sum(loader, [])).encode()).hexdigest())
+"""
+SAMPLE_FILES, SAMPLE_BYTES = 1024, 256 << 10  # four times the least that cache_size may be: the sweep ends soon
+
+
+def check_samples(kind):
+    """Every file of a sample is announced, from the opens on that tell which they are."""
+    with scene(fixtures.numbered(SAMPLE_BYTES, SAMPLE_FILES), delay_ms=5, cache_size="64M") as s:
+        local = proc.run([paths.PYTHON, "-c", SAMPLES, s.local, kind], 100)
+        proc.expect_equal(s.job.python(SAMPLES, s.data, kind), local.stdout.decode(), "digest of all samples in their order")
+        headrace.wait_idle(s.job)
+        plan = plan_of(s)
+        proc.expect(plan["lookahead_learned"] >= 2, "bases learned", plan)
+        proc.expect(plan["announced"] >= 0.85 * SAMPLE_FILES, "files that were announced", plan)
+        proc.expect(plan["announced_used"] >= 0.9 * plan["announced"], "announced files that were opened", plan)
+        proc.expect(len(s.front.log().gets) <= 1.02 * SAMPLE_FILES, "GETs", len(s.front.log().gets), plan)
+
+
+@test(NEEDS, timeout=120)
+def test_lookahead_of_images_and_masks():
+    check_samples("apart")
+
+
+@test(NEEDS, timeout=120)
+def test_lookahead_of_files_side_by_side():
+    check_samples("beside")
 
 
 LEAVER = """

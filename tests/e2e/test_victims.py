@@ -35,19 +35,6 @@ for epoch in range(int(sys.argv[2])):
 """
 
 
-def files_of(size, count=FILES):
-    return fixtures.in_order("files-%d-%d-v4" % (count, size), lambda half: write_files(half, size, count))
-
-
-def write_files(half, size, count):
-    block = os.urandom(size)
-    for i in range(count):
-        folder = os.path.join(half, fixtures.BUCKET, fixtures.PREFIX, "c%d" % (i % 4))
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "%04d.bin" % i), "wb") as out:
-            out.write(b"%08d" % i + block[8:])
-
-
 def run_epochs(s, epochs, replicas=1, step=1):
     """The plan's figures, and how many GETs it took. What is read are the same bytes as on the disk."""
     args = [str(epochs), str(replicas), str(step)]
@@ -62,7 +49,7 @@ def run_epochs(s, epochs, replicas=1, step=1):
 @test(NEEDS, timeout=150)
 def test_known_order_keeps_what_is_needed():
     """A cache of 64 files of 160: the second epoch finds nearly that many there."""
-    with scene(files_of(FILE_BYTES), cache_size="64M") as s:
+    with scene(fixtures.numbered(FILE_BYTES, FILES), cache_size="64M") as s:
         plan, gets = run_epochs(s, 2)
         proc.expect(plan["known_order"] >= 2, "epochs whose order was known", plan)
         proc.expect_equal(plan["known_dropped"], 0, "orders that were wrong")
@@ -75,7 +62,7 @@ def test_known_order_keeps_what_is_needed():
 def test_predicted_order_keeps_what_this_node_needs():
     """One of two nodes, a quarter of all in its cache: a kept set would have that quarter of each later epoch (1,280 GETs),
     half of it can be there (1,024)."""
-    with scene(files_of(SHARED_BYTES, SHARED_FILES), cache_size="64M") as s:
+    with scene(fixtures.numbered(SHARED_BYTES, SHARED_FILES), cache_size="64M") as s:
         plan, gets = run_epochs(s, 3, replicas=2)
         proc.expect(plan["next_order"] >= 2, "epochs whose next one was predicted", plan)
         proc.expect_equal((plan["next_wrong"], plan["known_dropped"]), (0, 0), "orders that were wrong")
@@ -86,7 +73,7 @@ def test_predicted_order_keeps_what_this_node_needs():
 @test(NEEDS, timeout=150)
 def test_prediction_that_fails_is_not_repeated():
     """set_epoch counts by tens: one prediction, and no more requests than by a kept set (896)."""
-    with scene(files_of(SHARED_BYTES, SHARED_FILES), cache_size="64M") as s:
+    with scene(fixtures.numbered(SHARED_BYTES, SHARED_FILES), cache_size="64M") as s:
         plan, gets = run_epochs(s, 2, replicas=2, step=10)
         proc.expect_equal((plan["next_right"], plan["known_dropped"]), (0, 0), "predictions that were right, orders dropped")
         proc.expect(plan["next_order"] == 1 and plan["next_wrong"] == 1, "one prediction, which was wrong", plan)
@@ -96,7 +83,7 @@ def test_prediction_that_fails_is_not_repeated():
 @test(NEEDS, timeout=150)
 def test_heads_of_announced_objects():
     """Above small_max: what is announced is there, or on its way, when it is read for the first time."""
-    with scene(files_of(SMALLER_BYTES), delay_ms=20, small_max="128K") as s:
+    with scene(fixtures.numbered(SMALLER_BYTES, FILES), delay_ms=20, small_max="128K") as s:
         plan, gets = run_epochs(s, 1)
         proc.expect_equal(gets, FILES, "GETs, one an object")
         proc.expect(plan["heads_ahead"] >= FILES / 2, "beginnings brought ahead", plan)

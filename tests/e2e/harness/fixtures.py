@@ -130,6 +130,20 @@ def large():
     return in_order("large-v1", write_large)
 
 
+def write_numbered(half, size, count):
+    block = os.urandom(size)
+    for i in range(count):
+        folder = os.path.join(half, BUCKET, PREFIX, "c%d" % (i % 4))
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "%04d.bin" % i), "wb") as out:
+            out.write(b"%08d" % i + block[8:])
+
+
+def numbered(size, count):
+    """So many files of that size in four folders by turns; each begins with its number."""
+    return in_order("files-%d-%d-v4" % (count, size), lambda half: write_numbered(half, size, count))
+
+
 def copy(fixture):
     """A private folder of buckets, for tests that change objects."""
     folder = os.path.join(proc.temp_folder("headrace-fx-"), "buckets")
