@@ -182,6 +182,11 @@ def check_leaver(kind, **settings):
                           "wants, bodies and announcements that wait")
         proc.expect(plan["announced"] > 400, "announced", plan)
         training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+        if kind == "anew":
+            early = s.job.rss_anon_bytes()
+            proc.expect_equal(s.job.python(LEAVER, s.data, kind).splitlines()[1:], lines[1:], "digests, once more")
+            late = s.job.rss_anon_bytes()
+            proc.expect(late <= early + (4 << 20), "RssAnon of the daemon after 12 epochs and after 24", early, late)
 
 
 @test(NEEDS, timeout=120)
