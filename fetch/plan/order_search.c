@@ -16,10 +16,11 @@
 /* What a DataLoader draws between two epochs from a generator that it shares with its sampler. */
 #define BASE_SEED_OUTPUTS 2u
 
-/* Seeds that people write down. */
-static const uint32_t favourites[] = {0,    1,    2,   3,   4,    5,    6,    7,    8,     9,    10,
-                                      42,   43,   100, 123, 1234, 1337, 2020, 2021, 2022,  2023, 2024,
-                                      2025, 2026, 666, 777, 999,  3407, 4321, 5489, 12345, 31337};
+/* Seeds that people write down; and that of a torch.Generator() which nobody seeded, 67280421310721. */
+#define UNSEEDED 4053586177u /* its low half */
+static const uint32_t favourites[] = {0,    1,    2,   3,   4,    5,    6,    7,    8,     9,     10,
+                                      42,   43,   100, 123, 1234, 1337, 2020, 2021, 2022,  2023,  2024,
+                                      2025, 2026, 666, 777, 999,  3407, 4321, 5489, 12345, 31337, UNSEEDED};
 #define FAVOURITES (sizeof favourites / sizeof favourites[0])
 /* Of each: itself with and without an iterator's draw, what a sampler draws from it in the first epochs, and
  * the others' shuffles. */

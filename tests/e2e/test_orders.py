@@ -3,6 +3,7 @@ import array
 import functools
 import os
 import random
+from itertools import islice
 
 from harness import fixtures, headrace, paths, proc, training
 from harness.case import test
@@ -14,7 +15,7 @@ SIZES = (1, 2, 3, 7, 10, 31, 100, 226, 227, 228, 396, 397, 398, 623, 624, 625, 1
          4000, 65535, 65536, 10 ** 5, 10 ** 6)
 SEEDS = (0, 1, 42, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 32 + 5, 2 ** 63 - 1, -1, -5, -2 ** 31)
 SEEN = 10
-LIKELY = 416  # candidates that are tried first
+LIKELY = 429  # candidates that are tried first
 OTHERS = ("python", "numpy-legacy", "numpy")  # generators 1, 2 and 3
 
 
@@ -143,6 +144,10 @@ def test_search_finds_what_loaders_announce():
             proc.expect_equal((have["found"], have["phase"]), (1, phase), "a DataLoader's order")
             proc.expect(seed is None or have["seed"] == seed, "its seed", have)
             proc.expect(have["tried"] <= LIKELY + 4096 + 2 * 2 ** 20 + 2 ** 18, "candidates tried", have)
+        for drawn in (False, True):  # a generator that nobody seeded, without and with the draw of an iterator
+            loader = DataLoader(range(n), batch_size=SEEN, shuffle=True, generator=torch.Generator(), collate_fn=list)
+            have = find(n, next(iter(loader)) if drawn else list(islice(loader.sampler, SEEN)))
+            proc.expect_equal((have["found"], have["phase"], have["skip"]), (1, 1, 2 * drawn), "an unseeded generator's order")
         torch.manual_seed(42)
         have = find(n, next(iter(DataLoader(range(n), batch_size=2 if n > 2000 else 3, shuffle=True, collate_fn=list))))
         proc.expect_equal((have["found"], have["phase"]), (1, 1), "an order of a seed that people write down, from its start")
