@@ -142,16 +142,19 @@ static bool vote(struct hr_guide *guide, const struct base *candidate, const str
 {
     uint64_t files = hr_ranks_count(open->tree->ranks);
     uint64_t dirs = open->tree->index.names->dir_count;
-    struct hr_odds odds = {
-        .files = files, .bases = files - (uint64_t)highest * candidate->stride, .suggests = suggests};
-    if (odds.bases > dirs && is_start(candidate, open)) {
-        odds.bases = dirs; /* data sets begin where a directory does, chance does not */
-    }
     struct hr_guess guess = {.tree = candidate->tree,
                              .gen = candidate->gen,
                              .stride = candidate->stride,
                              .value = candidate->value,
                              .with = with};
+    struct hr_odds odds = {.files = files, .bases = 1, .suggests = suggests};
+    if (!hr_vote_for(guide->votes, &guess, &odds)) {
+        return false; /* not even then: nearly always */
+    }
+    odds.bases = files - (uint64_t)highest * candidate->stride;
+    if (odds.bases > dirs && is_start(candidate, open)) {
+        odds.bases = dirs; /* data sets begin where a directory does, chance does not */
+    }
     return hr_vote_for(guide->votes, &guess, &odds);
 }
 

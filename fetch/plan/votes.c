@@ -7,7 +7,8 @@
 /* Of a handful of files nearly any open fits, and a wrong guess costs as little. */
 #define FEW_FILES 256u
 #define WRONG_MOST_OF_FEW 1.0
-#define SURER 1.0 / 16 /* for each guess that was wrong */
+#define SURER (1.0 / 16) /* for each guess that was wrong... */
+#define WRONG_COUNTED 4u /* ...up to so many: a job of weeks has such */
 
 static bool is_same(const struct hr_guess *one, const struct hr_guess *other)
 {
@@ -48,18 +49,18 @@ static double by_chance(const struct hr_votes *votes, const struct hr_vote *vote
 bool hr_vote_for(struct hr_votes *votes, const struct hr_guess *guess, const struct hr_odds *odds)
 {
     struct hr_vote *vote = place_of(votes, guess);
-    if (vote->count > 0 && vote->last == votes->opens) {
-        return false;
+    if (vote->count == 0 || vote->last != votes->opens) {
+        double each = (double)odds->suggests / (double)odds->files;
+        if (vote->count == 0 || each * (double)(votes->opens - vote->first) > vote->count) {
+            vote->count = 0; /* chance alone would have brought more by now */
+            vote->first = votes->opens;
+        }
+        vote->count++;
+        vote->last = votes->opens;
     }
-    double each = (double)odds->suggests / (double)odds->files;
-    if (vote->count == 0 || each * (double)(votes->opens - vote->first) > vote->count) {
-        vote->count = 0; /* chance alone would have brought more by now */
-        vote->first = votes->opens;
-    }
-    vote->count++;
-    vote->last = votes->opens;
+    unsigned wrong = votes->wrong < WRONG_COUNTED ? votes->wrong : WRONG_COUNTED;
     double most = odds->files < FEW_FILES ? WRONG_MOST_OF_FEW : WRONG_MOST;
-    return vote->count > 1 && by_chance(votes, vote, odds) < most * pow(SURER, votes->wrong);
+    return vote->count > 1 && by_chance(votes, vote, odds) < most * pow(SURER, wrong);
 }
 
 void hr_votes_clear(struct hr_votes *votes)

@@ -38,7 +38,8 @@ struct hr_odds {
     unsigned suggests; /* bases by one open */
 };
 
-/* One vote of the present open. True: it is hardly chance any more. */
+/* One vote of the present open, however often it is asked. True: by these odds it is hardly chance any more.
+ */
 bool hr_vote_for(struct hr_votes *votes, const struct hr_guess *guess, const struct hr_odds *odds);
 void hr_votes_clear(struct hr_votes *votes); /* but for what it has learned */
 
