@@ -1,7 +1,8 @@
 /* MD5's rounds for md5_lanes.c at one width: included once for each, with HR_BLOCK (its name), HR_BLOCK_LANES
- * (32-bit lanes of a vector) and HR_BLOCK_TARGET (the instructions it may use). Text and not a function,
- * because the compiler takes vectors apart before it inlines. Each lane has a message of its own: one
- * message's steps wait for each other, so that several side by side take hardly longer than one. */
+ * (32-bit lanes of a vector), HR_BLOCK_TARGET (the instructions it may use) and HR_BLOCK_WORDS (md5_words.h).
+ * Text and not a function, because the compiler takes vectors apart before it inlines. Each lane has a
+ * message of its own: one message's steps wait for each other, so that several side by side take hardly
+ * longer than one. */
 #include <string.h>
 
 #include "fetch/base/md5_lanes.h"
@@ -10,6 +11,12 @@
 #define HR_BLOCK md5_blocks
 #define HR_BLOCK_LANES 4
 #define HR_BLOCK_TARGET
+#define HR_BLOCK_WORDS(w, at, offset)                                                                        \
+    for (int i = 0; i < 16; i++) {                                                                           \
+        for (int lane = 0; lane < HR_BLOCK_LANES; lane++) {                                                  \
+            memcpy((uint32_t *)&(w)[i] + lane, (at)[lane] + (offset) + i * 4, 4);                            \
+        }                                                                                                    \
+    }
 #endif
 
 #define HR_PASTE2(a, b) a##b
@@ -23,8 +30,11 @@ typedef uint32_t HR_V __attribute__((vector_size(HR_BLOCK_LANES * 4)));
 #define HR_G(x, y, z) ((y) ^ ((z) & ((x) ^ (y))))
 #define HR_H(x, y, z) ((x) ^ (y) ^ (z))
 #define HR_I(x, y, z) ((y) ^ ((x) | ~(z)))
+/* What is known before the step begins is added first: from one step to the next every addition counts. */
 #define HR_STEP(f, a, b, c, d, word, turn, sine)                                                             \
-    a += f(b, c, d) + (word + sine);                                                                         \
+    a += word + sine;                                                                                        \
+    __asm__("" : "+v"(a)); /* or the compiler adds in another order */                                       \
+    a += f(b, c, d);                                                                                         \
     a = (a << turn | a >> (32 - turn)) + b;
 
 /* `blocks` blocks of 64 bytes from each of at[]; state[word][lane]. */
@@ -38,13 +48,7 @@ __attribute__((unused)) HR_BLOCK_TARGET static void HR_BLOCK(uint32_t state[4][H
     memcpy(&d, state[3], sizeof d);
     for (size_t block = 0; block < blocks; block++) {
         HR_V a0 = a, b0 = b, c0 = c, d0 = d;
-        for (int i = 0; i < 16; i++) {
-            for (int lane = 0; lane < HR_BLOCK_LANES; lane++) {
-                uint32_t word;
-                memcpy(&word, at[lane] + block * 64 + i * 4, sizeof word);
-                w[i][lane] = word;
-            }
-        }
+        HR_BLOCK_WORDS(w, at, block * 64);
         HR_STEP(HR_F, a, b, c, d, w[0], 7, 0xd76aa478u)
         HR_STEP(HR_F, d, a, b, c, w[1], 12, 0xe8c7b756u)
         HR_STEP(HR_F, c, d, a, b, w[2], 17, 0x242070dbu)
