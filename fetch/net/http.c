@@ -19,6 +19,10 @@
 #define URL_MAX_BYTES                                                                                        \
     65536 /* a 1,024-byte key all percent-encoded is 3 KiB; a continuation token is opaque */
 
+/* A network thread is woken at the end of the loop's turn, or for so many requests at once: making one takes
+ * about as long as waking a thread and its going to sleep again. */
+#define WAKE_REQUESTS 8
+
 static struct hr_http_impl *impl_of(struct hr_http_request *request)
 {
     return request->impl;
@@ -183,10 +187,12 @@ int hr_http_submit(struct hr_http *http, struct hr_http_request *request)
         http->stats.in_flight_max = http->stats.in_flight;
     }
     (void)pthread_mutex_lock(&thread->lock);
-    bool first = thread->inbox == NULL;
     DL_APPEND(thread->inbox, impl);
+    bool enough = ++thread->inbox_count == WAKE_REQUESTS;
     (void)pthread_mutex_unlock(&thread->lock);
-    if (first) {
+    hr_loop_owe(http->loop, &thread->wake_later);
+    if (enough) {
+        hr_loop_forget(http->loop, &thread->wake_later);
         hr_http_thread_wake(thread);
     }
     return 0;

@@ -75,8 +75,11 @@ struct hr_http_thread {
     unsigned in_flight; /* owner's thread */
     atomic_bool has_cancels, has_names, stopping;
 
+    struct hr_turn_end wake_later; /* owner's thread */
+
     pthread_mutex_t lock;
     struct hr_http_impl *inbox;
+    unsigned inbox_count;
 
     /* The thread's own. */
     struct hr_loop *loop;
@@ -122,7 +125,7 @@ void hr_http_multi_timer(void *thread); /* for thread->curl_timer */
 
 /* http_thread.c: the network threads. */
 int hr_http_thread_start(struct hr_http_thread *thread, struct hr_http *http, unsigned connections);
-void hr_http_thread_wake(struct hr_http_thread *thread);
+void hr_http_thread_wake(void *thread);
 void hr_http_thread_stop(
     struct hr_http_thread *thread); /* everything it had is on http->finished afterwards */
 void hr_http_thread_free(struct hr_http_thread *thread);

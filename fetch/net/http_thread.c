@@ -17,8 +17,9 @@
 #define ERROR_ORIGIN_BYTES 100 /* of host:port in an error's line, so that the error itself has room */
 #define ADDRESSES_TRIED_MAX 3  /* a request; each may cost a connect timeout */
 
-void hr_http_thread_wake(struct hr_http_thread *thread)
+void hr_http_thread_wake(void *owner)
 {
+    struct hr_http_thread *thread = owner;
     uint64_t one = 1;
     (void)!write(thread->wake_fd, &one, sizeof(one)); /* fails only when full, which wakes as well */
 }
@@ -346,6 +347,7 @@ static void on_wake(void *owner, int fd, uint32_t events)
     (void)pthread_mutex_lock(&thread->lock);
     arrived = thread->inbox;
     thread->inbox = NULL;
+    thread->inbox_count = 0;
     (void)pthread_mutex_unlock(&thread->lock);
     DL_FOREACH_SAFE(arrived, impl, next)
     {
@@ -393,6 +395,7 @@ int hr_http_thread_start(struct hr_http_thread *thread, struct hr_http *http, un
         return -errno;
     }
     (void)pthread_mutex_init(&thread->lock, NULL);
+    thread->wake_later = (struct hr_turn_end){.fn = hr_http_thread_wake, .owner = thread};
     thread->curl_timer = (struct hr_timer)HR_TIMER_INIT(hr_http_multi_timer, thread);
     int r = hr_loop_new(&thread->loop);
     if (r < 0) {
@@ -415,6 +418,7 @@ int hr_http_thread_start(struct hr_http_thread *thread, struct hr_http *http, un
 void hr_http_thread_stop(struct hr_http_thread *thread)
 {
     if (thread->started) {
+        hr_loop_forget(thread->http->loop, &thread->wake_later);
         atomic_store(&thread->stopping, true);
         hr_http_thread_wake(thread);
         (void)pthread_join(thread->thread, NULL);

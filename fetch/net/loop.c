@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "fetch/base/clock.h"
 
@@ -45,6 +46,7 @@ struct hr_loop {
     struct hr_timer **heap; /* binary, earliest first */
     size_t timer_count, timer_room;
     struct post each_turn;
+    struct hr_turn_end *ends; /* owed by this turn */
 
     pthread_mutex_t lock; /* guards `posted` */
     struct posts posted;  /* filled by any thread */
@@ -273,6 +275,31 @@ void hr_loop_each_turn(struct hr_loop *loop, hr_loop_fn fn, void *owner)
     loop->each_turn = (struct post){fn, owner};
 }
 
+void hr_loop_owe(struct hr_loop *loop, struct hr_turn_end *end)
+{
+    if (!end->owed) {
+        end->owed = true;
+        LL_PREPEND(loop->ends, end);
+    }
+}
+
+void hr_loop_forget(struct hr_loop *loop, struct hr_turn_end *end)
+{
+    if (end->owed) {
+        end->owed = false;
+        LL_DELETE(loop->ends, end);
+    }
+}
+
+static void run_ends(struct hr_loop *loop)
+{
+    while (loop->ends) {
+        struct hr_turn_end *end = loop->ends;
+        hr_loop_forget(loop, end);
+        end->fn(end->owner);
+    }
+}
+
 static void wake(struct hr_loop *loop)
 {
     uint64_t one = 1;
@@ -355,6 +382,7 @@ static void run_event(struct hr_loop *loop, const struct epoll_event *event)
 int hr_loop_run(struct hr_loop *loop)
 {
     struct epoll_event events[EVENTS_A_TURN];
+    run_ends(loop); /* owed before there was a turn */
     while (!atomic_exchange(&loop->stop, false)) {
         int count = epoll_wait(loop->epoll_fd, events, EVENTS_A_TURN, turn_timeout_ms(loop));
         if (count < 0 && errno != EINTR) {
@@ -377,6 +405,7 @@ int hr_loop_run(struct hr_loop *loop)
         if (loop->each_turn.fn) {
             loop->each_turn.fn(loop->each_turn.owner);
         }
+        run_ends(loop);
     }
     return 0;
 }

@@ -44,6 +44,17 @@ int hr_loop_post(struct hr_loop *loop, hr_loop_fn fn, void *owner);
  * is done once for many events. One a loop; fn NULL removes it. */
 void hr_loop_each_turn(struct hr_loop *loop, hr_loop_fn fn, void *owner);
 
+/* For what may be done once for much that one turn brings: fn runs when the turn ends, before the loop waits
+ * again. The struct lives in its owner's; owed again, it is owed once. */
+struct hr_turn_end {
+    hr_loop_fn fn;
+    void *owner;
+    struct hr_turn_end *next;
+    bool owed;
+};
+void hr_loop_owe(struct hr_loop *loop, struct hr_turn_end *end);
+void hr_loop_forget(struct hr_loop *loop, struct hr_turn_end *end); /* it is not run any more */
+
 /* Runs until hr_loop_stop (any thread). 0 or -errno of epoll_wait. */
 int hr_loop_run(struct hr_loop *loop);
 void hr_loop_stop(struct hr_loop *loop);

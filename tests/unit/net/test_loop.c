@@ -392,6 +392,61 @@ static void many_ready_descriptors_take_several_turns(void **state)
     hr_loop_free(ready.loop);
 }
 
+struct debt {
+    struct hr_loop *loop;
+    struct hr_turn_end end, other;
+    struct hr_timer timer;
+    unsigned paid, other_paid, turns;
+};
+
+static void pay(void *owner)
+{
+    struct debt *debt = owner;
+    debt->paid++;
+    assert_false(debt->end.owed);
+    if (debt->paid == 2) {
+        hr_loop_owe(debt->loop, &debt->other); /* from a turn's end: at the same one */
+    }
+}
+
+static void pay_other(void *owner)
+{
+    struct debt *debt = owner;
+    debt->other_paid++;
+}
+
+static void on_debt_timer(void *owner)
+{
+    struct debt *debt = owner;
+    assert_int_equal(debt->paid, ++debt->turns); /* all of the turns before, nothing of this one */
+    assert_int_equal(debt->other_paid, debt->turns > 1);
+    for (unsigned i = 0; i < 3; i++) {
+        hr_loop_owe(debt->loop, &debt->end);
+    }
+    if (debt->turns == 4) {
+        hr_loop_forget(debt->loop, &debt->end);
+        hr_loop_forget(debt->loop, &debt->end);
+        hr_loop_stop(debt->loop);
+    } else {
+        assert_int_equal(hr_loop_arm(debt->loop, &debt->timer, 0), 0);
+    }
+}
+
+static void what_a_turn_owes_is_done_once_at_its_end(void **state)
+{
+    (void)state;
+    struct debt debt = {.end = {.fn = pay, .owner = &debt},
+                        .other = {.fn = pay_other, .owner = &debt},
+                        .timer = HR_TIMER_INIT(on_debt_timer, &debt)};
+    assert_int_equal(hr_loop_new(&debt.loop), 0);
+    hr_loop_owe(debt.loop, &debt.end); /* before there is a turn */
+    assert_int_equal(hr_loop_arm(debt.loop, &debt.timer, 0), 0);
+    assert_int_equal(hr_loop_run(debt.loop), 0);
+    assert_int_equal(debt.paid, 4);
+    assert_int_equal(debt.other_paid, 1);
+    hr_loop_free(debt.loop);
+}
+
 static void stop_before_run_is_not_lost(void **state)
 {
     (void)state;
@@ -418,6 +473,7 @@ int main(void)
         cmocka_unit_test(number_of_a_lent_descriptor_comes_again),
         cmocka_unit_test(posts_of_many_threads_all_run),
         cmocka_unit_test(many_ready_descriptors_take_several_turns),
+        cmocka_unit_test(what_a_turn_owes_is_done_once_at_its_end),
         cmocka_unit_test(stop_before_run_is_not_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
