@@ -149,7 +149,8 @@ struct hr_put_options {
     /* SEGMENT: a living face's of the same source, key and ETag; offset in the object. Offset and end are
      * multiples of 4096, but for an end that is the object's. Parts count from 0 at `offset`. */
     uint64_t face_id, offset;
-    bool guess; /* nobody asked for it, nor said that he will use it */
+    bool guess;   /* nobody asked for it, nor said that he will use it */
+    bool awaited; /* somebody waits for it: it is not kept back for others to be worked on with */
     /* Once, on the loop, after hr_put_finish; the put is gone when it returns. error 0: cached is there, its
      * file has its name, residents has its record (of a segment: none). Of a FACE that was there already, and
      * of a SEGMENT that lies inside one that was there already (or is the same), cached is that one and the
@@ -166,6 +167,8 @@ struct hr_put_options {
  * face is not in the cache); -ENOMEM; -ECANCELED (closing). Strings are copied. A WHOLE of the same source,
  * key and ETag is replaced when the new one is done. */
 int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, struct hr_put **ret);
+/* Somebody waits now for one that was not awaited. */
+void hr_puts_hurry(struct hr_cache *cache);
 /* Takes the bytes of `part` (the buffer is empty afterwards). The whole object in one part is the common
  * case: follow it with hr_put_finish at once, and it is verified from memory before a byte is written.
  * written(owner) is called on the loop when the memory is free again, whatever becomes of the put; may be

@@ -254,8 +254,10 @@ int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, s
         return r;
     }
     bool small = options->kind == HR_CACHED_WHOLE && options->size <= TOGETHER_BYTES_MAX;
-    put->work =
-        (struct hr_work){.run = hr_put_run, .done = settle, .together = small ? hr_puts_verify : NULL};
+    put->work = (struct hr_work){.run = hr_put_run,
+                                 .done = settle,
+                                 .together = small ? hr_puts_verify : NULL,
+                                 .patient = small && !options->awaited};
     put->cache = cache;
     put->done = options->done;
     put->owner = options->owner;
@@ -341,6 +343,11 @@ void hr_put_abort(struct hr_put *put)
 const char *hr_put_body_md5_hex(const struct hr_put *put)
 {
     return put->md5_hex;
+}
+
+void hr_puts_hurry(struct hr_cache *cache)
+{
+    hr_writers_hurry(cache->writers);
 }
 
 void hr_puts_close(struct hr_cache *cache)

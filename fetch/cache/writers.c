@@ -12,10 +12,14 @@
 #include <unistd.h>
 
 #include "fetch/base/cleanup.h"
+#include "fetch/base/clock.h"
 #include "fetch/base/thread.h"
 
-/* Of what waits a thread leaves others their share, but not of so few. */
-#define TOGETHER_LEAST 8u
+/* Of what was taken together the others get a half when they have nothing to do, but not of so few. */
+#define SHARED_LEAST 8u
+/* As long as a patient one waits for others, at most: a twentieth of the time to the first byte in one
+ * region. */
+#define PATIENCE_MS 2
 
 struct work_list {
     struct hr_work *head;
@@ -27,14 +31,19 @@ struct hr_writers {
     struct hr_loop *loop;
     void (*batch_end)(void *owner);
     void *owner;
-    int event_fd;         /* readable: `finished` is not empty */
-    uint64_t outstanding; /* loop's: pushed, done not yet called */
+    int event_fd;            /* readable: `finished` is not empty */
+    uint64_t outstanding;    /* loop's: pushed, done not yet called */
+    struct work_list pushed; /* loop's: queued when the turn ends, so that more is taken together */
+    struct hr_turn_end queue_later;
+    struct hr_timer patience;
     unsigned thread_count;
 
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t more;
     struct work_list queue;
     struct work_list finished;
+    bool told;     /* of what is finished: the event is set */
+    unsigned idle; /* threads that wait for work */
     bool stopping;
     pthread_t threads[];
 };
@@ -63,35 +72,79 @@ static struct hr_work *take_first(struct work_list *list)
     return work;
 }
 
+/* All of `more` behind `list`. */
+static void concat(struct work_list *list, struct work_list *more)
+{
+    if (!more->head) {
+        return;
+    }
+    if (list->tail) {
+        list->tail->next = more->head;
+    } else {
+        list->head = more->head;
+    }
+    list->tail = more->tail;
+    list->count += more->count;
+    *more = (struct work_list){0};
+}
+
+/* Under the lock. */
+static void wake_one(struct hr_writers *writers)
+{
+    if (writers->queue.head && writers->idle > 0) {
+        (void)pthread_cond_signal(&writers->more);
+    }
+}
+
 /* The first, and what may be taken together with it. */
 static struct work_list take_some(struct hr_writers *writers)
 {
     struct work_list some = {0};
-    unsigned share = (writers->queue.count + writers->thread_count - 1) / writers->thread_count;
-    unsigned most = share > TOGETHER_LEAST ? share : TOGETHER_LEAST;
-    most = most < HR_WORKS_TOGETHER_MAX ? most : HR_WORKS_TOGETHER_MAX;
     do {
         append(&some, take_first(&writers->queue));
-    } while (some.count < most && some.head->together && writers->queue.head &&
+    } while (some.count < HR_WORKS_TOGETHER_MAX && some.head->together && writers->queue.head &&
              writers->queue.head->together == some.head->together);
     return some;
 }
 
+/* What comes after `together` is done one by one: by two threads it is done sooner. */
+static void share(struct hr_writers *writers, struct work_list *some)
+{
+    struct work_list half = {0};
+    (void)pthread_mutex_lock(&writers->lock);
+    if (some->count >= SHARED_LEAST && writers->idle > 0 && !writers->queue.head) {
+        for (unsigned count = some->count / 2; count > 0; count--) {
+            append(&half, take_first(some));
+        }
+        concat(&writers->queue, some);
+        *some = half;
+        wake_one(writers);
+    }
+    (void)pthread_mutex_unlock(&writers->lock);
+}
+
+/* What nobody waits for is told of together, unless that takes long. */
 static void run_some(struct hr_writers *writers, struct work_list *some)
 {
     if (some->count > 1) {
         some->head->together(some->head);
+        share(writers, some);
     }
+    int64_t since_us = hr_clock_us();
     while (some->head) {
         struct hr_work *work = take_first(some);
+        bool hurry = !work->patient || !some->head;
         work->run(work);
+        hurry = hurry || hr_clock_us() - since_us >= PATIENCE_MS * 1000;
         (void)pthread_mutex_lock(&writers->lock);
-        bool first = !writers->finished.head;
         append(&writers->finished, work);
+        bool tell = hurry && !writers->told;
+        writers->told = writers->told || tell;
         (void)pthread_mutex_unlock(&writers->lock);
-        if (first) {
+        if (tell) {
             uint64_t one = 1;
             (void)!write(writers->event_fd, &one, sizeof(one)); /* cannot fill: one a batch, read at each */
+            since_us = hr_clock_us();
         }
     }
 }
@@ -99,21 +152,36 @@ static void run_some(struct hr_writers *writers, struct work_list *some)
 static void *writer_main(void *argument)
 {
     struct hr_writers *writers = argument;
+    (void)pthread_setname_np(pthread_self(), "hr-write");
     (void)pthread_mutex_lock(&writers->lock);
     for (;;) {
         while (!writers->queue.head && !writers->stopping) {
+            writers->idle++;
             (void)pthread_cond_wait(&writers->more, &writers->lock);
+            writers->idle--;
         }
         if (!writers->queue.head) {
             break;
         }
         struct work_list some = take_some(writers);
+        wake_one(writers);
         (void)pthread_mutex_unlock(&writers->lock);
         run_some(writers, &some);
         (void)pthread_mutex_lock(&writers->lock);
     }
     (void)pthread_mutex_unlock(&writers->lock);
     return NULL;
+}
+
+static void queue_pushed(void *owner)
+{
+    struct hr_writers *writers = owner;
+    hr_loop_forget(writers->loop, &writers->queue_later);
+    hr_loop_disarm(writers->loop, &writers->patience);
+    (void)pthread_mutex_lock(&writers->lock);
+    concat(&writers->queue, &writers->pushed);
+    wake_one(writers);
+    (void)pthread_mutex_unlock(&writers->lock);
 }
 
 static void run_dones(struct hr_writers *writers)
@@ -123,6 +191,7 @@ static void run_dones(struct hr_writers *writers)
     (void)pthread_mutex_lock(&writers->lock);
     struct work_list batch = writers->finished;
     writers->finished = (struct work_list){0};
+    writers->told = false;
     (void)pthread_mutex_unlock(&writers->lock);
     if (!batch.head) {
         return;
@@ -162,6 +231,8 @@ int hr_writers_new(unsigned threads, struct hr_loop *loop, void (*batch_end)(voi
     writers->loop = loop;
     writers->batch_end = batch_end;
     writers->owner = owner;
+    writers->queue_later = (struct hr_turn_end){.fn = queue_pushed, .owner = writers};
+    writers->patience = (struct hr_timer)HR_TIMER_INIT(queue_pushed, writers);
     (void)pthread_mutex_init(&writers->lock, NULL);
     (void)pthread_cond_init(&writers->more, NULL);
     writers->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -184,15 +255,28 @@ int hr_writers_new(unsigned threads, struct hr_loop *loop, void (*batch_end)(voi
 void hr_writers_push(struct hr_writers *writers, struct hr_work *work)
 {
     writers->outstanding++;
-    (void)pthread_mutex_lock(&writers->lock);
-    append(&writers->queue, work);
-    (void)pthread_mutex_unlock(&writers->lock);
-    (void)pthread_cond_signal(&writers->more); /* who wakes finds the lock free */
+    append(&writers->pushed, work);
+    if (writers->pushed.count == HR_WORKS_TOGETHER_MAX) {
+        queue_pushed(writers);
+    } else if (!work->patient) {
+        hr_loop_owe(writers->loop, &writers->queue_later);
+    } else if (writers->patience.heap_index < 0 &&
+               hr_loop_arm(writers->loop, &writers->patience, PATIENCE_MS) < 0) {
+        hr_loop_owe(writers->loop, &writers->queue_later);
+    }
+}
+
+void hr_writers_hurry(struct hr_writers *writers)
+{
+    if (writers->pushed.head) {
+        hr_loop_owe(writers->loop, &writers->queue_later);
+    }
 }
 
 void hr_writers_drain(struct hr_writers *writers)
 {
     while (writers->outstanding) {
+        queue_pushed(writers);
         struct pollfd event = {.fd = writers->event_fd, .events = POLLIN};
         (void)poll(&event, 1, -1);
         run_dones(writers);

@@ -6,6 +6,8 @@
 #ifndef HR_CACHE_WRITERS_H
 #define HR_CACHE_WRITERS_H
 
+#include <stdbool.h>
+
 #include "fetch/net/loop.h"
 
 struct hr_writers;
@@ -17,6 +19,7 @@ struct hr_work {
     /* Work that waits side by side with the same `together` may be taken by one thread at once: called there
      * with all of it, linked by next, before each one's run. NULL: taken alone. */
     void (*together)(struct hr_work *first);
+    bool patient; /* nobody waits for it: it may wait a moment for others to be taken with */
 };
 
 #define HR_WORKS_TOGETHER_MAX 16u /* at most so many */
@@ -25,6 +28,8 @@ struct hr_work {
 int hr_writers_new(unsigned threads, struct hr_loop *loop, void (*batch_end)(void *owner), void *owner,
                    struct hr_writers **ret);
 void hr_writers_push(struct hr_writers *writers, struct hr_work *work); /* on the loop's thread */
+void hr_writers_hurry(
+    struct hr_writers *writers); /* none that was pushed waits any longer; the same thread */
 /* Runs everything that was pushed, and what the dones push, to its end; the loop's thread, outside done. */
 void hr_writers_drain(struct hr_writers *writers);
 void hr_writers_free(struct hr_writers *writers); /* drains; accepts NULL */

@@ -83,6 +83,7 @@ int hr_fetch_begin_put(struct hr_want *want)
         .face_id = segment ? want->face_id : 0,
         .offset = segment ? want->first : 0,
         .guess = want->reason == HR_REASON_SWEEP || want->reason == HR_REASON_HINT,
+        .awaited = want->reason == HR_REASON_DEMAND,
         .done = hr_outcome_put_done,
         .owner = want,
     };

@@ -64,6 +64,9 @@ void hr_want_promote(struct hr_want *want, enum hr_reason reason)
         hr_lane_append(want);
     }
     want->reason = reason;
+    if (reason == HR_REASON_DEMAND && want->put) {
+        hr_puts_hurry(want->plan->cache);
+    }
 }
 
 /* With its id and key, in no list yet. */

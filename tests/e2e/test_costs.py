@@ -16,9 +16,9 @@ print(sum(len(open(path, "rb").read()) for path in paths))
 """
 # One file an object: written once, stamped once, named once (by renameat where there is no rename).
 ONCE = ("pwrite64", "utimensat", "rename")
-# How threads wake each other goes by how they meet: 6 to 8 an object, and not bounded closely.
+# How threads wake each other goes by how they meet: 3.8 to 4.2 an object, and not bounded closely.
 WAKES = ("futex", "write", "read", "epoll_wait")
-WAKES_MOST = 20
+WAKES_MOST = 10
 # The rest of what is called for most objects does not: open, pwrite, utimensat, fstat, rename, close; send, recv, two of
 # libcurl's polls. 10.1 to 10.4 here; one call more for every object shows.
 OTHERS_MOST = 11.0

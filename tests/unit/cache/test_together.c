@@ -1,7 +1,9 @@
 /* Work that waits side by side is taken together; objects that are proven together are proven like others. */
 #include "tests/unit/cache/lab.h"
 
+#include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 
 #include "fetch/cache/inside.h"
 
@@ -13,13 +15,15 @@ struct entry {
     struct hr_work work;
     struct book *book;
     unsigned ran, done;
+    pthread_t by; /* who ran it last */
 };
 
 struct book {
     struct hr_loop *loop;
     sem_t go; /* what the first work waits for, so that the others wait behind it */
     unsigned groups[WORKS], group_count, most;
-    unsigned ran, done, batches;
+    atomic_uint ran;
+    unsigned done, batches;
     struct entry entries[WORKS];
 };
 
@@ -29,14 +33,21 @@ static void block(struct hr_work *work)
     while (sem_wait(&entry->book->go) < 0) {
     }
     entry->ran++;
-    entry->book->ran++;
+    atomic_fetch_add(&entry->book->ran, 1);
+}
+
+static void let_go(void *owner)
+{
+    struct book *book = owner;
+    assert_int_equal(sem_post(&book->go), 0);
 }
 
 static void run(struct hr_work *work)
 {
     struct entry *entry = (struct entry *)(void *)work;
+    entry->by = pthread_self();
     entry->ran++;
-    entry->book->ran++;
+    atomic_fetch_add(&entry->book->ran, 1);
 }
 
 static void done(struct hr_work *work)
@@ -82,7 +93,8 @@ static void waiting_work_is_taken_together(void **state)
         };
         hr_writers_push(writers, &book.entries[i].work);
     }
-    assert_int_equal(sem_post(&book.go), 0);
+    assert_int_equal(hr_loop_post(book.loop, let_go, &book),
+                     0); /* all of it is queued before a turn begins */
     assert_int_equal(hr_loop_run(book.loop), 0);
     hr_writers_free(writers);
     assert_int_equal(book.ran, WORKS);
@@ -98,6 +110,87 @@ static void waiting_work_is_taken_together(void **state)
     }
     hr_loop_free(book.loop);
     (void)sem_destroy(&book.go);
+}
+
+static void push_patient(struct book *book, struct hr_writers *writers, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        book->entries[i] = (struct entry){
+            .work = {.run = run, .done = done, .together = together, .patient = true},
+            .book = book,
+        };
+        hr_writers_push(writers, &book->entries[i].work);
+    }
+}
+
+/* Three that may wait: with one that may not they go at once, without it they go all the same. */
+static void patient_work_goes_with_others(void **state)
+{
+    static struct book books[3];
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct book *book = &books[i];
+        struct hr_writers *writers;
+        book->most = i == 0 ? 4 : 3;
+        assert_int_equal(hr_loop_new(&book->loop), 0);
+        assert_int_equal(hr_writers_new(1, book->loop, batch_end, book, &writers), 0);
+        push_patient(book, writers, 3);
+        if (i == 0) {
+            book->entries[3] = book->entries[2];
+            book->entries[3].work.patient = false;
+            hr_writers_push(writers, &book->entries[3].work);
+        } else if (i == 1) {
+            hr_writers_hurry(writers);
+        }
+        assert_int_equal(hr_loop_run(book->loop), 0);
+        hr_writers_free(writers);
+        hr_loop_free(book->loop);
+        assert_int_equal(book->done, book->most);
+        assert_int_equal(book->group_count, 1);
+        assert_int_equal(book->groups[0], book->most);
+    }
+}
+
+/* Pushed and never queued: what ends the writers does it. */
+static void patient_work_is_done_at_the_end(void **state)
+{
+    static struct book book;
+    struct hr_writers *writers;
+    (void)state;
+    book.most = WORKS;
+    assert_int_equal(hr_loop_new(&book.loop), 0);
+    assert_int_equal(hr_writers_new(2, book.loop, batch_end, &book, &writers), 0);
+    push_patient(&book, writers, 5);
+    hr_writers_free(writers);
+    hr_loop_free(book.loop);
+    assert_int_equal(book.done, 5);
+}
+
+/* Taken by one thread, ended by two: the other gets its half as soon as it is found idle. */
+static void half_is_left_to_an_idle_thread(void **state)
+{
+    enum { TRIES = 20000 };
+    static struct book book;
+    struct hr_writers *writers;
+    bool by_two = false;
+    (void)state;
+    book.most = HR_WORKS_TOGETHER_MAX;
+    assert_int_equal(hr_loop_new(&book.loop), 0);
+    assert_int_equal(hr_writers_new(2, book.loop, batch_end, &book, &writers), 0);
+    for (unsigned i = 0; i < TRIES && !by_two; i++) {
+        book.done = book.group_count = book.groups[0] = 0;
+        push_patient(&book, writers, HR_WORKS_TOGETHER_MAX);
+        assert_int_equal(hr_loop_run(book.loop), 0);
+        assert_int_equal(book.groups[0], HR_WORKS_TOGETHER_MAX);
+        by_two = !pthread_equal(book.entries[0].by, book.entries[HR_WORKS_TOGETHER_MAX - 1].by);
+        for (unsigned j = 0; j < HR_WORKS_TOGETHER_MAX; j++) {
+            assert_int_equal(book.entries[j].ran, 1);
+            assert_int_equal(book.entries[j].done, 1);
+        }
+    }
+    assert_true(by_two);
+    hr_writers_free(writers);
+    hr_loop_free(book.loop);
 }
 
 static void md5_of(const char *key, size_t len, char ret_hex[33])
@@ -172,7 +265,8 @@ static void objects_are_proven_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waiting_work_is_taken_together),
+        cmocka_unit_test(waiting_work_is_taken_together),  cmocka_unit_test(patient_work_goes_with_others),
+        cmocka_unit_test(patient_work_is_done_at_the_end), cmocka_unit_test(half_is_left_to_an_idle_thread),
         cmocka_unit_test(objects_are_proven_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
