@@ -118,6 +118,8 @@ void hr_cache_abandoned(struct hr_cache *cache, uint64_t file_id); /* nobody wil
 /* Its number is told to a program that will open it: should it leave now, its file keeps its name and its
  * room for a second or two, unless nothing else is left to give up (bounded: handed.c). */
 void hr_cache_handed(struct hr_cache *cache, uint64_t file_id);
+/* A program noted that it has opened it: one of those that were told. */
+void hr_cache_opened(struct hr_cache *cache, uint64_t file_id);
 
 /* Segments of a face that lie in the range go first when room is needed. How many there are. */
 unsigned hr_cache_unneeded(struct hr_cache *cache, uint64_t face_id, uint64_t offset, uint64_t bytes);

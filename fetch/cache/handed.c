@@ -1,6 +1,7 @@
 /* Files whose number was just told to a program. It opens them by name a moment later, and what was used last
  * is often given up first: so an evicted file keeps its name for that moment, or the program would have it
- * fetched again, perhaps for ever. Until then its room is not given up. */
+ * fetched again, perhaps for ever. Until then its room is not given up. Where programs note their opens, as
+ * many notes as were told end the moment: what passes must not hold the room of what is kept. */
 #include "fetch/cache/inside.h"
 
 #define HELD_TICKS 1     /* one to two seconds: a program that waits for a processor on a busy machine */
@@ -49,7 +50,17 @@ void hr_cache_handed(struct hr_cache *cache, uint64_t file_id)
 {
     struct hr_object *object = hr_table_by_id(cache, file_id);
     if (object) {
+        unsigned before = is_recent(object) ? object->handed_count : 0;
+        object->handed_count = (uint16_t)(before < UINT16_MAX ? before + 1 : before);
         object->handed_tick = tick_of(cache);
+    }
+}
+
+void hr_cache_opened(struct hr_cache *cache, uint64_t file_id)
+{
+    struct hr_object *object = hr_table_by_id(cache, file_id);
+    if (object && object->handed_count > 0 && --object->handed_count == 0) {
+        object->handed_tick = 0;
     }
 }
 

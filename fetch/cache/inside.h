@@ -50,7 +50,8 @@ struct hr_object {
     bool seen;       /* adoption: its file is there and right */
     bool guess;      /* nobody asked for it */
     uint16_t etag_len;
-    uint16_t handed_tick; /* of the cache, when its number was told to a program last; 0: never */
+    uint16_t handed_tick;  /* of the cache, when its number was told to a program last; 0: never */
+    uint16_t handed_count; /* told since then, and no open noted yet */
     uint32_t identity_len;
     struct hr_policy_node policy;
     struct hr_journal_link link;

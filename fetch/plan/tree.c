@@ -431,6 +431,7 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
         uint64_t file_id = atomic_load_explicit(&tree->states->states[entry].file_id, memory_order_relaxed);
         if (file_id) {
             hr_tree_file_used(tree->plan, file_id);
+            hr_cache_opened(tree->plan->cache, file_id);
             hr_cache_touch(tree->plan->cache, file_id);
         }
     }

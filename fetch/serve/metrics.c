@@ -190,8 +190,9 @@ char *hr_metrics_json(const struct hr_metrics_sources *sources)
                                   (json_int_t)cache.verify_failures, "adopted", (json_int_t)cache.adopted,
                                   "faces", (json_int_t)cache.faces, "segments", (json_int_t)cache.segments));
     json_object_update_new(json_object_get(document, "cache"),
-                           json_pack("{s:s, s:I, s:f}", "policy", cache.keeps_set ? "keep" : "recent",
-                                     "kept_bytes", (json_int_t)cache.kept_bytes, "hit_rate",
+                           json_pack("{s:s, s:I, s:I, s:f}", "policy", cache.keeps_set ? "keep" : "recent",
+                                     "kept_bytes", (json_int_t)cache.kept_bytes, "held_bytes",
+                                     (json_int_t)cache.held_bytes, "hit_rate",
                                      cache.uses ? (double)cache.use_hits / (double)cache.uses : 0.0));
     json_object_set_new(document, "index",
                         json_pack("{s:I, s:I, s:I, s:I}", "objects", (json_int_t)plan.index_objects, "bytes",

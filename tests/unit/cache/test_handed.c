@@ -60,6 +60,32 @@ static void only_for_a_moment(void **state)
     lab_await_gone(lab, told);
 }
 
+/* Two were told: until two have noted that they opened it. What comes after is another moment. */
+static void until_all_have_opened_it(void **state)
+{
+    struct lab *lab = *state;
+    uint64_t face = open_with_face(lab);
+    uint64_t ids[3];
+    for (unsigned i = 0; i < 3; i++) {
+        ids[i] = segment_put(lab, "k", face, i * CELL, CELL);
+        hr_cache_handed(lab->cache, ids[i]);
+        hr_cache_handed(lab->cache, ids[i]);
+        hr_cache_opened(lab->cache, ids[i]);
+    }
+    hr_cache_opened(lab->cache, ids[1]);
+    hr_cache_opened(lab->cache, ids[2]);
+    hr_cache_opened(lab->cache, ids[2]); /* a warm open: nobody was told */
+    hr_cache_opened(lab->cache, ids[2] + 99);
+    hr_cache_handed(lab->cache, ids[2]);
+    for (unsigned i = 0; i < 3; i++) {
+        hr_cache_drop(lab->cache, ids[i]);
+    }
+    assert_int_equal(stats_of(lab).held_bytes, 2 * CELL);
+    lab_await_gone(lab, ids[1]);
+    check_there(lab, ids[0], 0);
+    check_there(lab, ids[2], 2 * CELL);
+}
+
 /* A whole cell takes the place of a piece that somebody is about to open. */
 static void replaced(void **state)
 {
@@ -125,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(keeps_its_name, lab_setup, lab_teardown),
         cmocka_unit_test_setup_teardown(only_for_a_moment, lab_setup, lab_teardown),
+        cmocka_unit_test_setup_teardown(until_all_have_opened_it, lab_setup, lab_teardown),
         cmocka_unit_test_setup_teardown(replaced, lab_setup, lab_teardown),
         cmocka_unit_test_setup_teardown(given_up_at_last, lab_setup, lab_teardown),
         cmocka_unit_test_setup_teardown(bounded, lab_setup, lab_teardown),
