@@ -221,6 +221,25 @@ static void on_nothing(struct hr_plan *plan, struct hr_epoch *epoch)
     }
 }
 
+static bool was_noted(const struct hr_epoch *epoch, uint32_t number)
+{
+    return number < HR_KNOWN_FIRST_NUMBERS && epoch->numbers[number / 64] >> number % 64 & 1;
+}
+
+/* What came before the order was known. Batches of a queue that is not understood yet are not announced, and
+ * nothing of them was read: they are what comes next. */
+static void note_begun(struct hr_plan *plan, const struct hr_epoch *epoch)
+{
+    for (uint32_t number = 0; !epoch->opens && number <= epoch->last_number; number++) {
+        if (number >= HR_KNOWN_FIRST_NUMBERS || was_noted(epoch, number)) {
+            hr_victims_begun(plan, epoch->id, number * epoch->batch_size, epoch->batch_size);
+        }
+    }
+    if (epoch->opens) {
+        hr_victims_begun(plan, epoch->id, 0, epoch->position);
+    }
+}
+
 static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_order_result *result)
 {
     struct hr_knowns *knowns = plan->knowns;
@@ -238,8 +257,8 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
         epoch->agreed = epoch->note_count;
     }
     knowns->shown = epoch->id;
-    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation,
-                     epoch->next);
+    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation);
+    note_begun(plan, epoch);
     remember(knowns, &epoch->order);
     keep_memory_bounded(plan, epoch);
     hr_known_next(plan, epoch);
@@ -294,7 +313,8 @@ static void on_results(void *owner, int fd, uint32_t events)
 static void once_more(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t begun)
 {
     epoch->next = begun;
-    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation, begun);
+    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation);
+    hr_victims_begun(plan, epoch->id, 0, begun);
     hr_known_next(plan, epoch);
     plan->stats.known_orders++;
 }
@@ -364,13 +384,6 @@ static void take_notes(struct hr_epoch *epoch, const struct hr_known_batch *batc
     }
 }
 
-/* A number that comes again begins the next epoch. Queues that are understood late bring theirs late, so
- * smaller ones alone do not. */
-static bool comes_again(const struct hr_epoch *epoch, uint32_t number)
-{
-    return number < HR_KNOWN_FIRST_NUMBERS && epoch->numbers[number / 64] >> number % 64 & 1;
-}
-
 static void note_number(struct hr_epoch *epoch, uint32_t number)
 {
     epoch->last_number = number > epoch->last_number ? number : epoch->last_number;
@@ -379,10 +392,11 @@ static void note_number(struct hr_epoch *epoch, uint32_t number)
     }
 }
 
-/* What the epoch becomes with this batch, before it is noted. */
+/* What the epoch becomes with this batch, before it is noted. A number that comes again begins the next
+ * epoch. Queues that are understood late bring theirs late, so smaller ones alone do not. */
 static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_known_batch *batch)
 {
-    bool again = epoch->id == 0 || comes_again(epoch, batch->number);
+    bool again = epoch->id == 0 || was_noted(epoch, batch->number);
     if (epoch->state == HR_EPOCH_KNOWN && !is_as_known(epoch, batch)) {
         bool wrong = !again && batch->number > epoch->last_number;
         plan->stats.known_dropped += wrong;

@@ -12,6 +12,8 @@
 
 #define NEXT_BYTES_MAX (64ull << 20) /* of all that is predicted, two generations of it; ours */
 #define JOIN_POSITIONS 4096u         /* noted with each read: 0.2 ms */
+/* Somebody is about to open it. */
+#define NOT_FREE (HR_ENTRY_ANNOUNCED | HR_ENTRY_SWEPT | HR_ENTRY_AWAITED)
 
 /* Predicted epochs, for all ranks of a job. */
 struct hr_epoch_next {
@@ -100,7 +102,7 @@ void hr_victims_free(struct hr_plan *plan)
 }
 
 void hr_victims_begin(struct hr_plan *plan, uint64_t id, struct hr_plan_tree *tree, uint64_t base,
-                      const struct hr_order *order, const uint32_t *permutation, uint32_t begun)
+                      const struct hr_order *order, const uint32_t *permutation)
 {
     hr_victims_end(plan, id);
     struct hr_epoch_left *left = calloc(1, sizeof *left);
@@ -121,9 +123,15 @@ void hr_victims_begin(struct hr_plan *plan, uint64_t id, struct hr_plan_tree *tr
         return;
     }
     LL_PREPEND(plan->epochs_left, left);
-    for (uint32_t i = 0; i < begun && i < left->future.length; i++) {
-        uint32_t index = index_at(left, i);
-        if (!(tree->marks[entry_of(left, index)] & HR_ENTRY_ANNOUNCED)) {
+}
+
+void hr_victims_begun(struct hr_plan *plan, uint64_t id, uint32_t first, uint32_t count)
+{
+    struct hr_epoch_left *left;
+    LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
+    for (uint32_t i = 0; left && is_current(left) && i < count && first + i < left->future.length; i++) {
+        uint32_t index = index_at(left, first + i);
+        if (!(left->tree->marks[entry_of(left, index)] & (HR_ENTRY_ANNOUNCED | HR_ENTRY_AWAITED))) {
             hr_future_read(&left->future, index);
         }
     }
@@ -259,8 +267,7 @@ static bool is_free(void *owner, uint32_t index)
     uint32_t entry = entry_of(left, index);
     const struct hr_state *state = &left->tree->states->states[entry];
     bool there = HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed)) == HR_STATE_RESIDENT;
-    return there && !(left->tree->marks[entry] & (HR_ENTRY_ANNOUNCED | HR_ENTRY_SWEPT)) &&
-           file_of(left, index);
+    return there && !(left->tree->marks[entry] & NOT_FREE) && file_of(left, index);
 }
 
 /* Is it of the epoch's set? */

@@ -14,11 +14,13 @@ struct hr_orders;
 struct hr_plan;
 struct hr_plan_tree;
 
-/* An epoch whose order is known, over the tree's files from rank `base` on. Of its first `begun` positions
- * what is not announced any more has been read. The permutation is used until the end. id: the caller's,
- * never 0. Without memory nothing is known. */
+/* An epoch whose order is known, over the tree's files from rank `base` on. The permutation is used until the
+ * end. id: the caller's, never 0. Without memory nothing is known. */
 void hr_victims_begin(struct hr_plan *plan, uint64_t id, struct hr_plan_tree *tree, uint64_t base,
-                      const struct hr_order *order, const uint32_t *permutation, uint32_t begun);
+                      const struct hr_order *order, const uint32_t *permutation);
+/* Positions of it that were announced, or opened, before it was known: what of them nobody is about to open
+ * any more has been read, and is the first to go. */
+void hr_victims_begun(struct hr_plan *plan, uint64_t id, uint32_t first, uint32_t count);
 /* The orders of the epochs after that, as predicted, of the same loader. The ranks of a job share what is
  * known. False: their permutations are needed; with those, which are the caller's no more, true. */
 bool hr_victims_next(struct hr_plan *plan, uint64_t id, const struct hr_orders *orders,

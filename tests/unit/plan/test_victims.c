@@ -293,6 +293,79 @@ static void test_epochs_in_a_quarter(void **state)
     }
 }
 
+#define EPOCH_BATCH 16u
+
+static uint64_t file_at(struct lab *lab, uint32_t position)
+{
+    return lab_file_id(lab, key_of(epoch_order[position]));
+}
+
+/* What goes in place of the object at that position; 0: itself. */
+static uint64_t goes_for(struct lab *lab, uint32_t position)
+{
+    const struct hr_cached *victim = hr_cache_by_id(lab->cache, file_at(lab, position));
+    assert_non_null(victim);
+    const struct hr_cached *other = hr_plan_needed_later(lab->plan, victim);
+    return other ? other->file_id : 0;
+}
+
+/* Of two workers one is understood. What the other's batches name was not announced for anybody, and is what
+ * the epoch reads next: it has not been read. */
+static void test_batches_of_a_queue_not_understood_are_not_read(void **state)
+{
+    static const uint32_t there[] = {0, EPOCH_BATCH, 2 * EPOCH_BATCH, OBJECTS - 2};
+    struct lab *lab = *state;
+    struct hr_order known = {.seed = 5, .n = OBJECTS, .replicas = 1};
+    open_numbered(lab, OBJECTS, OBJECT_BYTES, &(struct lab_options){.prefetch = true}, HR_ORDER_MODE_AUTO);
+    hr_order_make(&known, epoch_order);
+    for (unsigned i = 0; i < sizeof there / sizeof there[0]; i++) {
+        open_noted(lab, epoch_order[there[i]]);
+    }
+    for (uint32_t number = 0; number < 4; number++) {
+        lab_announce(lab, epoch_order, EPOCH_BATCH, number);
+    }
+    open_announced(lab, epoch_order[EPOCH_BATCH]);
+    open_announced(lab, epoch_order[EPOCH_BATCH + 1]);
+    assert_int_equal(lab_stats(lab).announced, 2 * EPOCH_BATCH);
+    lab_note(lab, key_of(epoch_order[EPOCH_BATCH]));
+    hr_plan_drain(lab->plan);
+    awaited = 1;
+    lab_until(lab, is_known);
+    assert_int_equal(lab_stats(lab).known_seed, 5);
+    assert_int_equal(goes_for(lab, EPOCH_BATCH), 0);
+    assert_int_equal(goes_for(lab, 0), file_at(lab, EPOCH_BATCH));
+    assert_int_equal(goes_for(lab, 2 * EPOCH_BATCH), file_at(lab, EPOCH_BATCH));
+    hr_cache_drop(lab->cache, file_at(lab, EPOCH_BATCH));
+    assert_int_equal(goes_for(lab, 0), file_at(lab, OBJECTS - 2));
+    assert_int_equal(goes_for(lab, 2 * EPOCH_BATCH), file_at(lab, OBJECTS - 2));
+    assert_int_equal(goes_for(lab, OBJECTS - 2), 0);
+}
+
+/* It has come, and the program that asked has not opened it yet: it would have to ask again. */
+static void test_what_a_program_waits_for_stays(void **state)
+{
+    enum { READ = 10, LATER = 150 };
+    struct lab *lab = *state;
+    struct hr_order known = {.seed = 5, .n = OBJECTS, .replicas = 1};
+    open_numbered(lab, OBJECTS, OBJECT_BYTES, &(struct lab_options){.prefetch = true}, HR_ORDER_MODE_AUTO);
+    hr_order_make(&known, epoch_order);
+    for (uint32_t i = 0; i < READ; i++) {
+        open_noted(lab, epoch_order[i]);
+    }
+    awaited = 1;
+    assert_int_equal(lab_open_entry(lab, key_of(epoch_order[READ])), 0);
+    lab_until(lab, is_known);
+    lab_settle(lab);
+    assert_int_equal(goes_for(lab, LATER), file_at(lab, 0));
+    for (uint32_t i = 0; i < READ; i++) {
+        hr_cache_drop(lab->cache, file_at(lab, i));
+    }
+    assert_int_equal(goes_for(lab, LATER), 0);
+    lab_note(lab, key_of(epoch_order[READ]));
+    hr_plan_drain(lab->plan);
+    assert_int_equal(goes_for(lab, LATER), file_at(lab, READ));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +373,9 @@ int main(void)
         cmocka_unit_test(test_read_goes_first_then_the_last),
         cmocka_unit_test(test_left_places_are_passed),
         cmocka_unit_test_setup_teardown(test_epochs_in_a_quarter, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_batches_of_a_queue_not_understood_are_not_read, lab_set_up,
+                                        lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_what_a_program_waits_for_stays, lab_set_up, lab_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
