@@ -48,7 +48,7 @@ def calls_between(log, first, last):
     return collections.Counter(one.group(1) for one in found if one)
 
 
-@test(("strace", "nginx", "rclone"), timeout=120)
+@test(("strace", "nginx", "rclone"), timeout=120, tries=2)
 def test_system_calls_an_object():
     with scene(connections=CONNECTIONS) as s:
         log = os.path.join(proc.temp_folder(), "strace")
@@ -64,5 +64,5 @@ def test_system_calls_an_object():
         proc.expect(calls["connect"] <= 2 * CONNECTIONS, "%d connections" % calls["connect"], calls)
         wakes = sum(calls[name] for name in WAKES) / len(want)
         others = sum(count for name, count in calls.items() if name not in WAKES and count > len(want) / 2) / len(want)
-        proc.expect(others <= OTHERS_MOST and wakes <= WAKES_MOST, "%.2f calls an object, and %.1f to wake and to wait" % (
+        proc.expect_well(others <= OTHERS_MOST and wakes <= WAKES_MOST, "%.2f calls an object, and %.1f to wake and to wait" % (
             others, wakes), calls)

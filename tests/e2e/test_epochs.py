@@ -228,7 +228,7 @@ def kept_epochs(s, epochs=3):
     return gets
 
 
-@test(NEEDS, timeout=120)
+@test(NEEDS, timeout=240, tries=2)
 def test_loader_leaves_the_kept_set_its_room():
     """A quarter of the data fits, and a loader announces twice as much: what is announced takes no more of the cache
     than hides the latency, and is asked for later where it found no room."""
@@ -236,8 +236,8 @@ def test_loader_leaves_the_kept_set_its_room():
         gets = kept_epochs(s)
         status = s.job.status()
         proc.expect(gets[0] <= 1.02 * BLOBS, "GETs of the first epoch", gets)
-        proc.expect(status["bytes"]["wasted"] <= 0.02 * status["bytes"]["fetched"], "bytes that left unread", status)
-        proc.expect(max(gets[1:]) <= 0.81 * BLOBS, "GETs of later epochs", gets, status)
+        proc.expect_well(status["bytes"]["wasted"] <= 0.02 * status["bytes"]["fetched"], "bytes that left unread", status)
+        proc.expect_well(max(gets[1:]) <= 0.79 * BLOBS, "GETs of later epochs", gets, status)
         proc.expect_equal(status["cache"]["policy"], "keep", "policy")
-        proc.expect(status["plan"]["announced_used"] >= 0.9 * status["plan"]["announced"], "announced and opened", status)
+        proc.expect_well(status["plan"]["announced_used"] >= 0.9 * status["plan"]["announced"], "announced and opened", status)
 

@@ -33,7 +33,8 @@ def ended_report(job, program):
 
 @test(NEEDS)
 def test_report_of_cold_opens():
-    with scene(prefetch="off") as s:
+    """The store is far enough for what is waited for to weigh, however long the listing took."""
+    with scene(prefetch="off", delay_ms=50) as s:
         none = s.job.command("report")
         proc.expect(none.returncode == 1 and b"no job has been reported" in none.stderr, "before any job", none.stderr)
         s.job.python(OPEN_SOME, s.data + "/n001", "20")
@@ -119,7 +120,7 @@ def held(fault=None, **settings):
     def hold(path, nth):
         if fault:
             return fault(path, nth)
-        release.wait(40)
+        release.wait(300)
         return None
     data = os.path.join(proc.temp_folder("hr-"), "data")
     with servers.Rclone(fixture) as store, FaultProxy(store, hold) as front:

@@ -46,14 +46,14 @@ class Builder:
         self.env = dict(os.environ, CONTAINERS_REGISTRIES_CONF=self.folder + "/registries.conf", BUILDAH_ISOLATION="chroot",
                         HOME=self.folder)
 
-    def __call__(self, *argv, timeout=60):
+    def __call__(self, *argv, timeout=250):
         store = ("--storage-driver", "vfs", "--root", self.folder + "/root", "--runroot", self.folder + "/run")
         done = proc.run([*machine.ENTER, "buildah", *store, *argv], timeout, env=self.env)
         proc.expect(done.returncode == 0, "buildah %s: %d" % (argv[0], done.returncode), proc.tail(done.stdout, done.stderr))
         return done.stdout.decode("utf-8", "surrogateescape")
 
 
-@test((*NEEDS, "buildah"), timeout=120)
+@test((*NEEDS, "buildah"), timeout=300)
 def test_image_of_the_dockerfile():
     """Built without a registry: the base image is made here under the name that FROM has. It runs by what the image itself
     says, with the map and the keys given as `docker run` would."""
@@ -139,7 +139,7 @@ class Pod:
         return {"PATH": "/usr/bin:/bin", **(self.secret if "envFrom" in container else {}), **given}
 
 
-@test((*NEEDS, "py:yaml"), timeout=120)
+@test((*NEEDS, "py:yaml"), timeout=300)
 def test_pod_of_the_example():
     """The init container's command fills the volume; then both containers run at once, over one cache: each object comes once."""
     with scene(fixtures.mixed(), delay_ms=10) as s:
@@ -149,7 +149,7 @@ def test_pod_of_the_example():
             machine.put(image + "/app/%s.py" % name, TRAIN)
         pod = Pod(s, image)
         for container in pod.spec["initContainers"]:
-            done = proc.run(pod.argv(container), 30, env=pod.env(container))
+            done = proc.run(pod.argv(container), 100, env=pod.env(container))
             proc.expect_equal(done.returncode, 0, proc.tail(done.stdout, done.stderr))
         shutil.rmtree(image + "/opt/headrace")
         children, logs = [], []
@@ -157,7 +157,7 @@ def test_pod_of_the_example():
             logs.append(os.path.join(proc.temp_folder(), "log"))
             children.append(proc.start(pod.argv(container), logs[-1], env=dict(pod.env(container), HEADRACE_PREFETCH="off")))
         for child, log in zip(children, logs):
-            status = child.wait(60)
+            status = child.wait(200)
             with open(log) as file:
                 text = file.read()
             proc.expect_equal(status, 0, text[-1500:])

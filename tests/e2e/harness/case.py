@@ -6,12 +6,13 @@ import sys
 from . import paths, proc
 
 
-def test(requires=(), timeout=60, alone=False, slow=False):
+def test(requires=(), timeout=60, alone=False, slow=False, tries=1):
     """requires: names for paths.missing. timeout: seconds. alone: nothing else runs meanwhile (it measures).
-    slow: only in the full run."""
+    slow: only in the full run. tries: the best of so many runs decides where proc.expect_well failed; any other failure
+    is one."""
     def mark(function):
         function.requires = (requires,) if isinstance(requires, str) else tuple(requires)
-        function.timeout, function.alone, function.slow = timeout, alone, slow
+        function.timeout, function.alone, function.slow, function.tries = timeout, alone, slow, tries
         return function
     return mark
 
@@ -23,6 +24,7 @@ class Case:
         self.timeout = getattr(function, "timeout", 60)
         self.alone = getattr(function, "alone", False)
         self.slow = getattr(function, "slow", False)
+        self.tries = getattr(function, "tries", 1)
         self.function = function
 
     def reason_to_skip(self):

@@ -169,12 +169,16 @@ class Front:
         self.settle()
         return os.path.getsize(self.access_log)
 
-    def settle(self, quiet_s=0.15, limit_s=10):
-        """nginx logs a request after its last byte is out: wait until the log is quiet."""
+    def rests(self):
+        """All its processes wait for events: what they have sent is in the log."""
+        return all(proc.state(pid) not in "RD" for pid in [self.child.pid] + proc.descendants(self.child.pid))
+
+    def settle(self, quiet_s=0.15, limit_s=30):
+        """nginx logs a request after its last byte is out: wait until it rests and the log is quiet."""
         size, since, deadline = -1, time.monotonic(), time.monotonic() + limit_s
         while time.monotonic() < deadline:
             now = os.path.getsize(self.access_log)
-            if now != size:
+            if now != size or not self.rests():
                 size, since = now, time.monotonic()
             elif time.monotonic() - since >= quiet_s:
                 return

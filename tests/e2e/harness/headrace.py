@@ -170,10 +170,14 @@ class Status:
 
 
 def wait_idle(job, seconds=60):
-    """Until nothing is in flight: the sweep has ended or met its bound."""
+    """Until nothing is in flight or queued: the sweep has ended or met its bound."""
+    def rests():
+        status = job.status()
+        return status["inflight"] == 0 and status["plan.queued"] == 0
+
     def idle():
-        if job.status()["inflight"] != 0:
+        if not rests():
             return False
         time.sleep(0.2)
-        return job.status()["inflight"] == 0
-    proc.wait_until(idle, seconds, "inflight 0")
+        return rests()
+    proc.wait_until(idle, seconds, "nothing in flight or queued")

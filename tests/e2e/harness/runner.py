@@ -47,6 +47,14 @@ class Results:
                     self.refused.append(name)
             sys.stdout.flush()
 
+    def note(self, text, detail):
+        """A try that is not the last: said, not counted."""
+        with self.lock:
+            print("# " + text)
+            for line in detail.splitlines():
+                print("    " + line)
+            sys.stdout.flush()
+
     def finish(self):
         for name in self.failed:
             print("failed: " + name)
@@ -101,6 +109,16 @@ class Pool:
         if reason:
             self.results.add(one_case.name, "skipped", reason)
             return
+        verdict, text, seconds = self.run_once(one_case)
+        for number in range(1, one_case.tries):
+            if verdict != "poor":
+                break
+            self.results.note("%s: try %d of %d did poorly (%.1f s)" % (one_case.name, number, one_case.tries, seconds), text)
+            verdict, text, seconds = self.run_once(one_case)
+        self.results.add(one_case.name, "failed" if verdict == "poor" else verdict, text, seconds)
+
+    def run_once(self, one_case):
+        """(verdict, what it said, seconds); "poor": a failure that another try may make good."""
         folder = tempfile.mkdtemp(prefix="t", dir=self.temp)
         log = os.path.join(folder, "log")
         began = time.monotonic()
@@ -118,12 +136,13 @@ class Pool:
             text = file.read()[-6000:].decode("utf-8", "replace")
         proc.force_remove(folder)
         if late:
-            self.results.add(one_case.name, "failed", text + "\nover its limit of %d s" % one_case.timeout, seconds)
-        elif child.returncode == one.SKIPPED:
-            self.results.add(one_case.name, "skipped", text, seconds)
-        else:
-            self.results.add(one_case.name, "passed" if child.returncode == 0 else "failed",
-                             text + "\nstatus %d" % child.returncode if not text.strip() else text, seconds)
+            return "failed", text + "\nover its limit of %d s" % one_case.timeout, seconds
+        if child.returncode == one.SKIPPED:
+            return "skipped", text, seconds
+        if child.returncode == one.POOR:
+            return "poor", text, seconds
+        return ("passed" if child.returncode == 0 else "failed",
+                text + "\nstatus %d" % child.returncode if not text.strip() else text, seconds)
 
     @staticmethod
     def wait(child, limit):

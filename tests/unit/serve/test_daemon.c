@@ -25,7 +25,7 @@
 #include "fetch/serve/daemon.h"
 #include "interpose/abi.h"
 
-#define PATIENCE_MS 20000 /* a sanitizer build on a loaded machine */
+#define PATIENCE_MS 60000 /* a sanitizer build on a loaded machine */
 
 struct rig {
     char home[64];
