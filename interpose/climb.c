@@ -102,7 +102,7 @@ HR_NOINLINE bool hr_climb_proc(const char *path, int *ret_dirfd, const char **re
     if (!rest) {
         const char *digits = after(self, "fd/");
         rest = digits ? digits : after(path, "/dev/fd/");
-        if (!rest || *rest < '0' || *rest > '9') {
+        if (!rest || *rest < '0' || *rest > '9' || (*rest == '0' && rest[1] >= '0' && rest[1] <= '9')) {
             return false;
         }
         for (dirfd = 0; *rest >= '0' && *rest <= '9' && dirfd < HR_STANDIN_MARKS; rest++) {

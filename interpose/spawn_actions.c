@@ -296,6 +296,18 @@ static int rewrite_named(struct rewrite *rewrite, int at, int face_fd)
     return error;
 }
 
+/* The child would make a file: in a way, that is made here. `place` is the path as find() left it. */
+static int make_ahead(const struct stand *stand, const struct action *action, const char *path, bool outside,
+                      const struct hr_place *place)
+{
+    bool joined = outside || (stand->moved && stand->known && path[0] != '/');
+    if (action->tag != TAG_OPEN || !(action->of.open.flags & O_CREAT) ||
+        (!joined && stand->moved && path[0] != '/')) {
+        return 0;
+    }
+    return hr_way_ahead(AT_FDCWD, joined ? place->path : path, -EISDIR);
+}
+
 static int rewrite_one(struct rewrite *rewrite, int at, struct stand *stand)
 {
     struct hr_place place;
@@ -310,8 +322,9 @@ static int rewrite_one(struct rewrite *rewrite, int at, struct stand *stand)
         error = is_chdir ? rewrite_chdir(rewrite, at, &place) : rewrite_open(rewrite, at, &place);
     } else if (face_fd >= 0) {
         error = rewrite_named(rewrite, at, face_fd);
-    } else if (whose == OUTSIDE) {
-        error = take_outside(rewrite, at, path, &place);
+    } else {
+        error = make_ahead(stand, action, named, whose == OUTSIDE, &place);
+        error = error || whose != OUTSIDE ? error : take_outside(rewrite, at, path, &place);
     }
     if (is_chdir && !error) {
         move(stand, named, whose, &place);
@@ -362,9 +375,11 @@ static bool worth_a_look(const struct action *list, int count)
     for (int i = 0; i < count; i++) {
         int tag = list[i].tag;
         if (tag == TAG_CHDIR || tag == TAG_FCHDIR || (tag == TAG_DUP2 && hr_face_maybe(list[i].of.dup2.fd)) ||
-            (tag == TAG_OPEN && (hr_alias_follows || hr_path_maybe(AT_FDCWD, list[i].of.open.path) ||
-                                 hr_path_above_maybe(list[i].of.open.path) ||
-                                 hr_face_named(AT_FDCWD, list[i].of.open.path) >= 0))) {
+            (tag == TAG_OPEN &&
+             (hr_alias_follows || hr_path_maybe(AT_FDCWD, list[i].of.open.path) ||
+              hr_path_above_maybe(list[i].of.open.path) ||
+              ((list[i].of.open.flags & O_CREAT) && hr_path_begins(list[i].of.open.path)) ||
+              hr_face_named(AT_FDCWD, list[i].of.open.path) >= 0))) {
             return true;
         }
     }

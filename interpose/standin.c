@@ -131,7 +131,7 @@ int hr_standin_readlink(int fd, char *out, size_t room)
 
 int hr_standin_number(const char *text)
 {
-    int number = *text ? 0 : -1;
+    int number = *text && (*text != '0' || !text[1]) ? 0 : -1;
     for (; number >= 0 && *text; text++) {
         number = *text >= '0' && *text <= '9' && number < INT_MAX / 10 ? number * 10 + (*text - '0') : -1;
     }

@@ -38,7 +38,7 @@ void hr_standin_mark_above(int fd);
 /* Where the kernel says a descriptor points (readlink of /proc/self/fd/N): length or -errno; terminated. */
 int hr_standin_readlink(int fd, char *out, size_t room);
 
-/* The number of a descriptor as /proc/self/fd writes it: decimal digits and nothing else, or -1. */
+/* The number of a descriptor as /proc/self/fd writes it: decimal digits without a 0 ahead, or -1. */
 int hr_standin_number(const char *text);
 /* Calls visit for each open descriptor (its own of the folder too). False: there is no /proc. */
 bool hr_standin_each(void (*visit)(void *owner, int fd), void *owner);

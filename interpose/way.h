@@ -55,6 +55,15 @@ static inline bool hr_way_made(int dirfd, const char *path, int slash)
            hr_way_made_looked(dirfd, path, slash);
 }
 
+/* What the call says that is made again: when it succeeds, errno is what it was before the first. */
+static inline int hr_way_again(int errno_before, int result)
+{
+    if (result >= 0) {
+        errno = errno_before;
+    }
+    return result;
+}
+
 /* Fills *ret for a way's canonical path, `len` bytes in ret->path. */
 void hr_way_fill(struct hr_place *ret, size_t len);
 /* Of the stand-in. No map's: those hash more than a path. */

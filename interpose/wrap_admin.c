@@ -108,8 +108,9 @@ int bind(int fd, __CONST_SOCKADDR_ARG address, socklen_t len)
         bind_refused((const struct sockaddr_un *)address.__sockaddr__, len, &result)) {
         return result;
     }
+    int before = errno;
     int bound = HR_REAL(bind)(fd, address, len);
     return HR_UNLIKELY(bound < 0 && hr_active && errno == ENOENT) && bind_made(address.__sockaddr__, len)
-               ? HR_REAL(bind)(fd, address, len)
+               ? hr_way_again(before, HR_REAL(bind)(fd, address, len))
                : bound;
 }

@@ -45,7 +45,12 @@ int rmdir(const char *path)
  * ------------------------------------------------------------------------------------------------------ */
 
 /* A call that gives (dirfd, path) to something new; slash: as hr_way_make has it. */
-#define MAKE_AS(dirfd, path, slash, call) ((call) == 0 ? 0 : hr_way_made(dirfd, path, slash) ? (call) : -1)
+#define MAKE_WHEN(call, made)                                                                                \
+    ({                                                                                                       \
+        int before_ = errno;                                                                                 \
+        (call) == 0 ? 0 : (made) ? hr_way_again(before_, call) : -1;                                         \
+    })
+#define MAKE_AS(dirfd, path, slash, call) MAKE_WHEN(call, hr_way_made(dirfd, path, slash))
 #define MAKE(dirfd, path, call) MAKE_AS(dirfd, path, -ENOENT, call)
 #define MAKE_DIR(dirfd, path, call) MAKE_AS(dirfd, path, 0, call)
 
@@ -65,7 +70,7 @@ int mkdirat(int dirfd, const char *path, mode_t mode)
 
 /* To an empty target the kernel says ENOENT, too; to none EFAULT. */
 #define MAKE_LINK(target, dirfd, path, call)                                                                 \
-    ((call) == 0 ? 0 : errno == ENOENT && target[0] && hr_way_made(dirfd, path, -ENOENT) ? (call) : -1)
+    MAKE_WHEN(call, errno == ENOENT && target[0] && hr_way_made(dirfd, path, -ENOENT))
 
 int symlink(const char *target, const char *path)
 {
@@ -193,7 +198,7 @@ static HR_NOINLINE bool two_made(int from_dirfd, const char *from, int flags, in
 }
 
 #define MAKE_TWO(from_dirfd, from, flags, to_dirfd, to, renames, call)                                       \
-    ((call) == 0 ? 0 : hr_active && two_made(from_dirfd, from, flags, to_dirfd, to, renames) ? (call) : -1)
+    MAKE_WHEN(call, hr_active &&two_made(from_dirfd, from, flags, to_dirfd, to, renames))
 
 int rename(const char *from, const char *to)
 {

@@ -48,8 +48,11 @@ static inline __attribute__((always_inline)) int real_one(struct real_open real,
 
 static HR_NOINLINE int make(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
 {
+    int before = errno;
     int fd = real_one(real, dirfd, path, flags, mode);
-    return fd < 0 && hr_way_made(dirfd, path, -EISDIR) ? real_one(real, dirfd, path, flags, mode) : fd;
+    return fd < 0 && hr_way_made(dirfd, path, -EISDIR)
+               ? hr_way_again(before, real_one(real, dirfd, path, flags, mode))
+               : fd;
 }
 
 static inline __attribute__((always_inline)) int pass(struct real_open real, int dirfd, const char *path,

@@ -131,11 +131,17 @@ static HR_NOINLINE FILE *fopen_mapped(const struct hr_place *place, const char *
 
 /* The kernel opened nothing: a new file may belong into a way, and symlinks=follow has a second look. */
 static HR_NOINLINE FILE *fopen_again(FILE *(*real)(const char *, const char *), const char *path,
-                                     const char *mode)
+                                     const char *mode, int errno_before)
 {
     struct hr_place place;
     FILE *stream = makes(mode) && hr_way_made(AT_FDCWD, path, -EISDIR) ? real(path, mode) : NULL;
-    return !stream && hr_alias_missed(AT_FDCWD, path, true, &place) ? fopen_mapped(&place, mode) : stream;
+    if (!stream && hr_alias_missed(AT_FDCWD, path, true, &place)) {
+        stream = fopen_mapped(&place, mode);
+    }
+    if (stream) {
+        errno = errno_before;
+    }
+    return stream;
 }
 
 static HR_NOINLINE bool writes_named(const char *path, const char *mode)
@@ -157,8 +163,9 @@ static inline FILE *fopen_real(FILE *(*real)(const char *, const char *), const 
         errno = EROFS;
         return NULL;
     }
+    int before = errno;
     FILE *stream = real(path, mode);
-    return HR_LIKELY(stream) || !hr_active ? stream : fopen_again(real, path, mode);
+    return HR_LIKELY(stream) || !hr_active ? stream : fopen_again(real, path, mode, before);
 }
 
 FILE *fopen(const char *path, const char *mode)

@@ -194,6 +194,8 @@ static bool makes_in_way(long number, int dirfd, const char *path, long flags)
 #endif
     case SYS_openat:
         return (flags & O_CREAT) && path && hr_way_may_hold(dirfd, path);
+    case SYS_openat2:
+        return path && hr_way_may_hold(dirfd, path);
 #if defined(__x86_64__)
     case SYS_creat:
     case SYS_mkdir:
@@ -276,6 +278,19 @@ static bool by_path(long number, long a, long b, long c, long *ret)
     return true;
 }
 
+/* A name of a descriptor that is ours is not written by: unless the restrictions already keep it from being
+ * found. */
+static long refuse_named(int dirfd, const char *path, const struct how *how)
+{
+    struct how look = {.flags = O_PATH | O_CLOEXEC, .resolve = how->resolve};
+    long fd = how->resolve ? HR_SYS4(SYS_openat2, dirfd, path, &look, sizeof(look)) : -EROFS;
+    if (fd < 0) {
+        return fd;
+    }
+    HR_SYS1(SYS_close, fd);
+    return -EROFS;
+}
+
 /* openat2 inside a map: without the restrictions that change how a path is read, which are not served there.
  */
 static long open_how(int dirfd, const char *path, const struct how *how, size_t size)
@@ -292,10 +307,15 @@ static long open_how(int dirfd, const char *path, const struct how *how, size_t 
     if (!ours) {
         uint64_t access = whole ? how->flags & (O_ACCMODE | O_TRUNC | O_PATH) : O_PATH;
         if (access && !(access & O_PATH) && follow && hr_door_names_file(path)) {
-            return hr_edge(-EROFS);
+            return hr_edge(refuse_named(dirfd, path, how));
         }
-        result = hr_edge(
-            HR_SYS4(SYS_openat2, dirfd, magic ? path : hr_path_outside(dirfd, path, &place), how, size));
+        int before = errno;
+        const char *outside = magic ? path : hr_path_outside(dirfd, path, &place);
+        result = hr_edge(HR_SYS4(SYS_openat2, dirfd, outside, how, size));
+        if (result < 0 && whole && (how->flags & O_CREAT) && !how->resolve &&
+            hr_way_made(dirfd, path, -EISDIR)) {
+            result = hr_way_again(before, (int)hr_edge(HR_SYS4(SYS_openat2, dirfd, outside, how, size)));
+        }
         ours = whole && result < 0 && hr_door_missed(dirfd, path, follow, &place);
     }
     if (!ours) {

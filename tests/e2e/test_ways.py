@@ -271,6 +271,9 @@ MAKES = r"""
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,7 +281,10 @@ MAKES = r"""
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#define MARK 4242
+extern char **environ;
 static char sets[4096], more[4096], new[4096], other[4096], map[4096], temporary[4096];
 static int closed(int fd) { return fd < 0 ? -1 : close(fd); }
 static int stream(FILE *file) { return file ? fclose(file) : -1; }
@@ -302,7 +308,7 @@ static void say(const char *what, int result)
 {
     int error = errno, gone = -1;
     struct stat stat;
-    printf("%s: %d %s", what, result, result ? strerror(error) : "");
+    printf("%s: %d %s", what, result, result ? strerror(error) : error == MARK ? "kept" : "errno changed");
     printf(" %o", lstat(new, &stat) ? 0 : stat.st_mode);
     gone = remove(new);
     if (temporary[0]) gone = remove(temporary);
@@ -311,7 +317,27 @@ static void say(const char *what, int result)
     rmdir(more), rmdir(sets);
     printf(" %d %d\n", lstat(more, &stat), lstat(map, &stat));
 }
-#define SAY(call) say(#call, (call))
+#define SAY(call) (errno = MARK, say(#call, (call)))
+/* A program that writes what was made, its output being an action with a path of what it is to make. */
+static int spawned(const char *path, const char *stand)
+{
+    posix_spawn_file_actions_t actions;
+    char *argv[] = {"echo", "made", NULL}, text[8] = "";
+    pid_t pid;
+    int status = -1, before = errno;
+    posix_spawn_file_actions_init(&actions);
+    if (stand) posix_spawn_file_actions_addchdir_np(&actions, stand);
+    posix_spawn_file_actions_addopen(&actions, 1, path, O_CREAT | O_WRONLY | O_TRUNC, 0640);
+    int error = posix_spawn(&pid, "/bin/echo", &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    bool kept = errno == before;
+    if (!error) waitpid(pid, &status, 0);
+    int fd = open(new, O_RDONLY);
+    bool made = fd >= 0 && read(fd, text, 8) == 5 && memcmp(text, "made\n", 5) == 0;
+    if (fd >= 0) close(fd);
+    errno = error ? error : kept ? before : EBADMSG;
+    return error ? -1 : made ? status : -2;
+}
 int main(int argc, char **argv)
 {
     const char *top = argv[argc - 1];
@@ -348,6 +374,12 @@ int main(int argc, char **argv)
     SAY((int)syscall(SYS_mkdirat, AT_FDCWD, new, 0700));
     SAY(closed((int)syscall(SYS_openat, AT_FDCWD, new, O_CREAT | O_WRONLY, 0600)));
     SAY((int)syscall(SYS_symlinkat, "anywhere", AT_FDCWD, new));
+    SAY(closed((int)syscall(SYS_openat2, AT_FDCWD, new, &(uint64_t[3]){O_CREAT | O_WRONLY, 0640, 0}, 24)));
+    SAY(spawned(new, NULL));
+    SAY(spawned("new", more));
+    SAY(spawned("more/new", sets));
+    SAY(spawned("sets/more/../more/new", top));
+    SAY(spawned("more/none/new", sets));
     SAY(closed(open(new, O_WRONLY)));
     SAY(stream(fopen(new, "r+")));
     SAY(unlink(new));
@@ -362,6 +394,7 @@ int main(int argc, char **argv)
     SAY(mkdir(new, 0700));
     SAY(closed(open(new, O_CREAT | O_WRONLY, 0600)));
     SAY(stream(fopen(new, "w")));
+    SAY(spawned(new, NULL));
     snprintf(new, sizeof(new), "../new");
     SAY(symlink("anywhere", new));
     int fd = open(sets, O_RDONLY | O_DIRECTORY);

@@ -1,6 +1,7 @@
 /* Paths of which the text alone does not tell where they lead: ".." behind what is no directory, the working
  * directory and descriptors by their names in /proc and /dev, names that are too long; and what must leave a
  * descriptor as it is. */
+#include <linux/openat2.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -100,6 +101,11 @@ static void by_proc(void)
     snprintf(path, sizeof(path), "/dev/fd/%d/one.txt", fd);
     TELL(stat(path, &stat1));
     printf("  %lld bytes\n", (long long)stat1.st_size);
+    /* The kernel's names of descriptors have no 0 ahead. */
+    snprintf(path, sizeof(path), "/proc/self/fd/0%d/one.txt", fd);
+    TELL(stat(path, &stat1));
+    snprintf(path, sizeof(path), "/dev/fd/00%d", fd);
+    TELL(chdir(path));
     leaves("/proc/self/cwd/..");
     leaves("/proc/self/cwd/a/../..");
     snprintf(path, sizeof(path), "/dev/fd/%d/../..", fd);
@@ -126,6 +132,24 @@ static void not_written(const char *name)
     /* The local copy is its owner's to write. */
     printf("  %s: %s\n", name,
            !probe_mapped() || (refused && same) ? "is as it was" : "was changed, or looks so");
+    close(fd);
+}
+
+/* A descriptor by its name and openat2: what its restrictions forbid comes before what may not be written. */
+static void restricted(const char *name)
+{
+    static const uint64_t restrictions[] = {RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH,
+                                            RESOLVE_IN_ROOT, RESOLVE_NO_XDEV};
+    char path[64];
+    int fd = open(name, O_RDONLY);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    for (unsigned i = 0; i < sizeof(restrictions) / sizeof(restrictions[0]); i++) {
+        TELL(syscall(SYS_openat2, AT_FDCWD, path, &(uint64_t[3]){O_RDONLY, 0, restrictions[i]}, 24));
+        TELL(syscall(SYS_openat2, AT_FDCWD, path, &(uint64_t[3]){O_WRONLY, 0, restrictions[i]}, 24));
+        TELL(syscall(SYS_openat2, AT_FDCWD, path, &(uint64_t[3]){O_TRUNC, 0, restrictions[i]}, 24));
+    }
+    snprintf(path, sizeof(path), "/proc/self/fd/0%d", fd);
+    TELL(open(path, O_RDONLY));
     close(fd);
 }
 
@@ -157,6 +181,8 @@ int main(int argc, char **argv)
     by_proc();
     not_written("top.txt");
     not_written("b/mega.bin");
+    restricted("top.txt");
+    restricted("b/mega.bin");
     kept_open("b/mega.bin");
     kept_open("a/two.bin");
     return 0;
