@@ -26,6 +26,8 @@ struct wait {
     uint64_t start_ms;
     uint64_t asked_ms;
     bool interrupted; /* a signal handler ran since start_ms */
+    uint32_t tree;    /* of which news are said; HR_TREES_MAX: of all the process's maps */
+    uint32_t heard;   /* told_of, when it was last looked at */
     struct hr_doze doze;
 };
 
@@ -61,6 +63,55 @@ bool hr_demand_announce(struct hr_slots *slots, uint32_t slot, uint64_t claim)
     return true;
 }
 
+static uint32_t told_of_tree(const struct hr_session *session, uint32_t tree)
+{
+    return tree < HR_TREES_MAX
+               ? atomic_load_explicit(&session->control->trees[tree].message_seq, memory_order_relaxed)
+               : 0;
+}
+
+/* Changes with each message that the daemon writes for the trees that this wait is about. */
+static uint32_t told_of(const struct hr_session *session, uint32_t tree)
+{
+    uint32_t sum = told_of_tree(session, tree);
+    for (uint32_t map = 0;
+         tree == HR_TREES_MAX && map < session->maps->map_count && map < HR_CONTEXT_MAPS_MAX; map++) {
+        sum += told_of_tree(session, session->maps->tree[map]);
+    }
+    return sum;
+}
+
+static void say_all(const struct hr_session *session)
+{
+    for (uint32_t map = 0; map < session->maps->map_count && map < HR_CONTEXT_MAPS_MAX; map++) {
+        if (session->maps->tree[map] < HR_TREES_MAX) {
+            hr_session_say(session, session->maps->tree[map]);
+        }
+    }
+}
+
+/* What became known since the wait began: why it takes so long. */
+static void hear(struct wait *wait)
+{
+    uint32_t now = told_of(wait->session, wait->tree);
+    if (now == wait->heard) {
+        return;
+    }
+    hr_doze_end(&wait->doze); /* stderr may be slow */
+    if (wait->tree < HR_TREES_MAX) {
+        hr_session_say(wait->session, wait->tree);
+    } else {
+        say_all(wait->session);
+    }
+    wait->heard = told_of(wait->session, wait->tree);
+}
+
+static struct wait wait_for(const struct hr_session *session, uint32_t tree)
+{
+    return (struct wait){
+        .session = session, .start_ms = hr_now_ms(), .tree = tree, .heard = told_of(session, tree)};
+}
+
 /* A slice has passed: is there still somebody who will answer? 0, or what the request ends with. */
 static int still_worth_waiting(struct wait *wait)
 {
@@ -68,6 +119,9 @@ static int still_worth_waiting(struct wait *wait)
         return -EINTR;
     }
     if (!hr_session_stale(wait->session->control)) {
+        if (hr_now_ms() - wait->start_ms >= INTERRUPTIBLE_AFTER_MS) {
+            hear(wait);
+        }
         return 0;
     }
     struct hr_session now;
@@ -198,7 +252,7 @@ int hr_demand_entry(const struct hr_session *session, const struct hr_tree_view 
                     uint32_t seen)
 {
     struct hr_slot request;
-    struct wait wait = {.session = session, .start_ms = hr_now_ms()};
+    struct wait wait = wait_for(session, view->tree);
     fill_request(&request, session, HR_OP_FETCH, view->tree);
     request.gen = view->gen;
     request.entry = entry;
@@ -243,12 +297,12 @@ static int await_answer(struct wait *wait, const struct hr_slot *request, const 
     return error;
 }
 
-/* Asks until there is an answer: 0 with *ret, or what the wait ended with. */
-static int ask(const struct hr_session *session, struct hr_slot *request, const void *payload,
+/* Asks until there is an answer: 0 with *ret, or what the wait ended with. tree: struct wait's. */
+static int ask(const struct hr_session *session, struct hr_slot *request, const void *payload, uint32_t tree,
                struct hr_answer *ret)
 {
     struct hr_answer answer;
-    struct wait wait = {.session = session, .start_ms = hr_now_ms()};
+    struct wait wait = wait_for(session, tree);
     int error = 1;
     for (unsigned i = 0; error > 0 && i < OVERWRITTEN_TRIES; i++) {
         request->ticket = take_ticket(session->slots);
@@ -271,22 +325,12 @@ int hr_demand_ask(const struct hr_session *session, enum hr_op op, uint32_t tree
     fill_request(&request, session, op, tree);
     request.map_hash = map_hash;
     request.path_len = path_len;
-    int error = ask(session, &request, path, ret);
+    int error = ask(session, &request, path, tree, ret);
     /* A missing name is an answer; anything else has a story. */
     if (!error && ret->error && ret->error != -ENOENT && ret->error != -ENOTDIR) {
         hr_session_say(session, tree);
     }
     return error;
-}
-
-/* A face does not tell its tree: what nobody has said yet of the trees of this process's maps. */
-static void say_all(const struct hr_session *session)
-{
-    for (uint32_t map = 0; map < session->maps->map_count && map < HR_CONTEXT_MAPS_MAX; map++) {
-        if (session->maps->tree[map] < HR_TREES_MAX) {
-            hr_session_say(session, session->maps->tree[map]);
-        }
-    }
 }
 
 int hr_demand_segment(const struct hr_session *session, enum hr_op op, const struct hr_segment_ask *wanted,
@@ -295,7 +339,7 @@ int hr_demand_segment(const struct hr_session *session, enum hr_op op, const str
     struct hr_slot request;
     fill_request(&request, session, op, 0);
     request.path_len = sizeof(*wanted);
-    int error = ask(session, &request, wanted, ret);
+    int error = ask(session, &request, wanted, HR_TREES_MAX, ret); /* a face does not tell its tree */
     if (!error && ret->error) {
         say_all(session);
         error = ret->error < 0 ? ret->error : -EIO;

@@ -24,6 +24,12 @@ struct hr_index {
     const char *text;
 };
 
+/* Nothing is in it but the root. */
+static inline bool hr_index_is_empty(const struct hr_index *index)
+{
+    return index->names->file_count == 0 && index->names->dir_count <= 1;
+}
+
 /* Looks at the header alone: magic, version, sections inside `bytes`. O(1). 0 or -EBADMSG. After 0 every call
  * below stays inside the mapping and ends, for any path and every entry < entry_count, whatever the bytes
  * are: what does not fit its bounds is not there (no child, no name, no directory). What it says may be

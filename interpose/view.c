@@ -229,6 +229,9 @@ static int dir_once(const struct hr_session *session, const struct hr_place *pla
     }
     if (!error) {
         ret->index = view->index;
+        if (HR_UNLIKELY(hr_index_is_empty(&view->index))) {
+            hr_session_say(session, tree);
+        }
     }
     return error;
 }

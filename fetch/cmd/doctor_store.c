@@ -131,6 +131,21 @@ static void check_clock(struct visit *visit)
                   wrong ? off_s : llabs(off_s) + 1);
 }
 
+/* Other tools of this machine may reach the store by one. */
+static void note_proxy(const struct visit *visit)
+{
+    static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value) {
+            hr_doctor_say(visit->doctor, HR_FINDING_NOTE, "proxy",
+                          "%s is set, but proxies are not used: the endpoint must be reached directly",
+                          names[i]);
+            return;
+        }
+    }
+}
+
 /* The store's messages say which: an endpoint that does not answer is no missing permission. */
 static void check_names(struct visit *visit)
 {
@@ -142,6 +157,7 @@ static void check_names(struct visit *visit)
                       visit->message);
     } else if (visit->error < 0) {
         hr_doctor_say(doctor, HR_FINDING_WRONG, "endpoint", "%s", visit->message);
+        note_proxy(visit);
     } else {
         hr_doctor_say(doctor, HR_FINDING_OK, "endpoint", "%s answers", hr_store_endpoint(visit->store));
         hr_doctor_say(doctor, visit->listed ? HR_FINDING_OK : HR_FINDING_NOTE, "list",

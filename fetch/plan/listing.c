@@ -212,6 +212,7 @@ void hr_listing_ended(struct hr_plan_tree *tree)
            (unsigned long long)tree->index.names->hidden_count);
     tree->denied = 0;
     tree->list_error_until_ms = 0;
+    hr_tree_say_empty(tree);
     struct hr_answer answer = {.kind = HR_KIND_DIR};
     hr_waiters_answer(&tree->list_waiters, &answer);
     note_end(tree, 0, "");

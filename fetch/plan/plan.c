@@ -238,6 +238,19 @@ void hr_plan_room(void *plan)
     hr_plan_pump(plan);
 }
 
+void hr_plan_trouble(void *owner, const struct hr_store *store, const char *message, int64_t left_ms)
+{
+    const struct hr_plan *plan = owner;
+    char text[HR_MESSAGE_MAX];
+    snprintf(text, sizeof text, "%.250s; still trying, for up to %lld s", message,
+             (long long)(left_ms / 1000 + 1));
+    for (uint32_t i = 0; i < plan->tree_count; i++) {
+        if (plan->trees[i]->store == store) {
+            hr_tree_say(plan->trees[i], -EINPROGRESS, text); /* no failure's: that is told as well */
+        }
+    }
+}
+
 void hr_plan_drain(struct hr_plan *plan)
 {
     hr_tree_drain_all(plan);

@@ -125,6 +125,8 @@ const char *hr_plan_message(struct hr_plan *plan, uint32_t tree, int error);
 
 /* hr_stores_on_room: something may start. */
 void hr_plan_room(void *plan);
+/* hr_stores_on_trouble: whoever waits for this store is told why. */
+void hr_plan_trouble(void *plan, const struct hr_store *store, const char *message, int64_t left_ms);
 /* Every heartbeat: reads what clients noted, moves the sweep, lets go of what is old. Returns true when
  * clients did something since the last call. */
 bool hr_plan_tick(struct hr_plan *plan);

@@ -141,7 +141,7 @@ static int new_tree(struct hr_plan *plan, struct hr_store *store, const char *pr
     return 0;
 }
 
-/* A job has started anew: what was refused before may be allowed now. */
+/* A job has started anew: what was refused before may be allowed now, and what was told may be news to it. */
 static void forget_refusals(struct hr_plan_tree *tree)
 {
     tree->welcome = false;
@@ -151,6 +151,7 @@ static void forget_refusals(struct hr_plan_tree *tree)
     tree->denied = 0;
     tree->denied_until_ms = 0;
     tree->list_error_until_ms = 0;
+    tree->message_ms = 0;
 }
 
 int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefix, uint32_t prefix_len,
@@ -200,6 +201,7 @@ int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefi
     } else {
         forget_refusals(tree);
     }
+    hr_tree_say_empty(tree);
     if (tree->index.names ? hr_listing_stale(tree) : settings->list == HR_LIST_ALL || told.list_file[0]) {
         hr_listing_want(tree, NULL);
     }

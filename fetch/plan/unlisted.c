@@ -1,4 +1,5 @@
-/* Trees that are not listed: by setting, or because the store does not allow it. */
+/* Trees of which no names are known: not listed by setting, or because the store does not allow it, or empty.
+ */
 #include "fetch/plan/names.h"
 
 #include <errno.h>
@@ -39,4 +40,22 @@ void hr_tree_say_unlisted(struct hr_plan_tree *tree)
              "s3://%.64s/%.100s: list=none: directories cannot be read (list=FILE names what is there)",
              hr_store_bucket(tree->store), tree->shared->prefix);
     hr_tree_say(tree, -EACCES, text);
+}
+
+void hr_tree_say_empty(struct hr_plan_tree *tree)
+{
+    char text[HR_MESSAGE_MAX];
+    const struct hr_names *names = tree->index.names;
+    if (!names || !hr_index_is_empty(&tree->index)) {
+        return;
+    }
+    snprintf(
+        text, sizeof text,
+        "s3://%.63s/%.60s at %.60s: no object%s is below it, so the map is empty; check bucket and prefix%s",
+        hr_store_bucket(tree->store), tree->shared->prefix, hr_store_endpoint(tree->store),
+        names->hidden_count ? " whose key is a path" : "",
+        tree->filter      ? ", include and exclude"
+        : tree->list_file ? ", and the list"
+                          : "");
+    hr_tree_say(tree, -ENODATA, text);
 }

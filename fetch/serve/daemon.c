@@ -259,6 +259,7 @@ static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char messag
     int error = hr_plan_new(&plan, &daemon->plan);
     if (error == 0) {
         hr_stores_on_room(daemon->stores, hr_plan_room, daemon->plan);
+        hr_stores_on_trouble(daemon->stores, hr_plan_trouble, daemon->plan);
     }
     if (error < 0) {
         snprintf(message, 256, "cannot make %.180s/index: %s", daemon->cache_dir, strerror(-error));

@@ -236,6 +236,7 @@ static void wait_and_retry(struct hr_call_run *run)
         finish(run, run->judged.verdict.error);
         return;
     }
+    hr_run_tell(run);
     run->waits++;
 }
 

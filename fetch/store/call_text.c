@@ -1,11 +1,17 @@
 /* The call as a struct: made, freed, and put into words. */
-#include "fetch/store/internal.h"
+#include "fetch/store/run.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "fetch/base/clock.h"
+
+/* Retries mend most of what happens within a second; who waits longer asks himself what for. */
+#define TROUBLE_AFTER_MS 5000
+#define TROUBLE_AGAIN_MS 30000
 
 struct hr_call *hr_call_new(enum hr_call_kind kind, struct hr_store *store, const char *key, uint32_t key_len)
 {
@@ -108,4 +114,31 @@ void hr_call_describe(struct hr_call *call, const struct hr_store *store, const 
     if (hint != NULL && hint[0] != '\0') {
         put(call->message, size, "; %s", hint);
     }
+}
+
+void hr_stores_on_trouble(struct hr_stores *stores,
+                          void (*fn)(void *owner, const struct hr_store *store, const char *message,
+                                     int64_t left_ms),
+                          void *owner)
+{
+    stores->trouble = fn;
+    stores->trouble_owner = owner;
+}
+
+void hr_run_tell(const struct hr_call_run *run)
+{
+    struct hr_store *store = run->store;
+    struct hr_stores *stores = store->stores;
+    struct hr_call *call = run->call;
+    int64_t now_ms = hr_clock_ms();
+    int64_t left_ms = run->deadline_ms - now_ms;
+
+    if (stores->trouble == NULL || (int64_t)stores->timeout_ms - left_ms < TROUBLE_AFTER_MS ||
+        now_ms < store->trouble_ms) {
+        return;
+    }
+    store->trouble_ms = now_ms + TROUBLE_AGAIN_MS;
+    hr_call_describe(call, store, &run->judged, run->judged.verdict.error, run->sent);
+    stores->trouble(stores->trouble_owner, store, call->message, left_ms);
+    call->message[0] = '\0';
 }

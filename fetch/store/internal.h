@@ -39,6 +39,9 @@ struct hr_stores {
     struct hr_call_run *running;
     void (*room)(void *owner); /* hr_stores_on_room */
     void *room_owner;
+    /* hr_stores_on_trouble */
+    void (*trouble)(void *owner, const struct hr_store *store, const char *message, int64_t left_ms);
+    void *trouble_owner;
 };
 
 struct hr_store {
@@ -66,6 +69,7 @@ struct hr_store {
     int64_t skew_ms;          /* server's clock minus ours */
     int64_t refused_until_ms; /* credentials refused: until then calls fail without being sent */
     char refused_text[200];
+    int64_t trouble_ms; /* monotonic time at which trouble may be told again */
 };
 
 void hr_stores_unref(struct hr_stores *stores);

@@ -31,6 +31,10 @@ struct hr_call_run {
 /* call.c: signs and submits one request. rival: it goes to another address than that one; NULL: wherever. */
 int hr_run_submit(struct hr_call_run *run, const struct hr_http_request *rival, struct hr_http_request **ret);
 
+/* call_text.c: the last answer was a failure, and another request follows: people are told when that lasts.
+ */
+void hr_run_tell(const struct hr_call_run *run);
+
 /* call_hedge.c */
 /* A request has just left: watches how long it takes. */
 void hr_run_watch(struct hr_call_run *run);

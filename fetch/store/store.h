@@ -28,6 +28,12 @@ struct hr_stores_options {
 int hr_stores_new(const struct hr_stores_options *options, struct hr_stores **ret);
 /* fn: a request has ended that belongs to no call any more, so there is room for another (width.h). */
 void hr_stores_on_room(struct hr_stores *stores, void (*fn)(void *owner), void *owner);
+/* fn: a call of this store has been failing for a while and is still tried, for up to left_ms more. message:
+ * as a call's; valid inside. */
+void hr_stores_on_trouble(struct hr_stores *stores,
+                          void (*fn)(void *owner, const struct hr_store *store, const char *message,
+                                     int64_t left_ms),
+                          void *owner);
 /* Calls that wait come back with -ECANCELED before this returns. No request may be in flight any more: free
  * the http transport first. Stores that are still held live on, but start nothing. Accepts NULL. */
 void hr_stores_free(struct hr_stores *stores);

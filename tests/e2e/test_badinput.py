@@ -141,6 +141,80 @@ def test_bucket_that_does_not_exist():
 
 
 @test(NEEDS)
+def test_each_job_is_told_what_is_wrong():
+    """Also when the one before it was told the same a moment ago."""
+    with scene() as s:
+        with headrace.Job("%s=s3://nosuchbucket/train" % s.data, s.front) as job:
+            for _ in range(2):
+                for argv in (["cat", s.data + "/x"], ["ls", s.data]):
+                    lines = lines_of(job.run(argv).stderr)
+                    proc.expect(len(lines) == 2 and "nosuchbucket" in lines[0] and "check" in lines[0], "lines of %s" % argv, lines)
+
+
+@test(NEEDS)
+def test_empty_map_is_told():
+    """Once for each job that reads its root, also when the listing is that of an earlier job."""
+    with scene(fixtures.mixed()) as s:
+        for source, words in (("bkt/nothing/here", "check bucket and prefix"), ("bkt/train/top.txt", "s3://bkt/train/top.txt/"),
+                              ("bkt/train?include=*.none", "include and exclude")):
+            with headrace.Job("%s=s3://%s" % (s.data, source), s.front, cache=s.job.cache) as job:
+                for _ in range(2):
+                    done = job.run(["sh", "-c", 'cd "$1" && ls -A && ls -A "$1"; cat none 2>&1', "sh", s.data])
+                    lines = lines_of(done.stderr)
+                    proc.expect(len(lines) == 1 and words in lines[0], "lines of an empty map", lines)
+        with headrace.Job("%s=s3://bkt/train/with space" % s.data, s.front) as job:
+            done = job.run(["ls", s.data, s.data + "/none"])
+            proc.expect_equal((done.stdout.count(b"x y.txt"), len(lines_of(done.stderr))), (1, 1), "a map of one object")
+
+
+def told_while_it_waits(child, log, words):
+    """A line of the trouble comes while the program waits for the store, which is tried for an hour."""
+    def text():
+        with open(log) as file:
+            return file.read()
+    proc.wait_until(lambda: "still trying" in text(), 40, "a line")
+    lines = [line for line in text().splitlines() if "still trying" in line]
+    proc.expect(len(lines) == 1 and all(word in lines[0] for word in words), "what it says", lines)
+    proc.expect(child.poll() is None, "the program has ended")
+
+
+@test(NEEDS, timeout=90)
+def test_long_trouble_is_told_while_it_lasts():
+    url, log = "http://127.0.0.1:%d" % proc.free_port(), os.path.join(proc.temp_folder(), "log")
+    data = os.path.join(proc.temp_folder("hr-"), "data")
+    with headrace.Job("%s=s3://bkt/train" % data, url, timeout_s=3600) as job:
+        child = job.start(["cat", data + "/n000/img_00000.jpg"], log=log)
+        try:
+            told_while_it_waits(child, log, (url, "check the endpoint", "for up to 3"))
+        finally:
+            proc.stop(child)
+
+
+LARGE = """
+import os, sys, time
+fd = os.open(sys.argv[1], os.O_RDONLY)
+print(len(os.pread(fd, 10, 0)), flush=True)
+while not os.path.exists(sys.argv[2]): time.sleep(0.02)
+print(os.pread(fd, 10, 18 << 20))
+"""
+
+
+@test(NEEDS, timeout=90)
+def test_long_trouble_is_told_to_a_reader_of_a_large_object():
+    folder = proc.temp_folder()
+    log, cut = os.path.join(folder, "log"), os.path.join(folder, "cut")
+    with scene(fixtures.mixed_large(), timeout_s=3600, prefetch="off") as s:
+        child = s.job.start([paths.PYTHON, "-c", LARGE, s.data + "/b/mega.bin", cut], log=log)
+        try:
+            proc.wait_until(lambda: os.path.getsize(log) > 0, 30, "the first bytes")
+            s.front.stop()
+            open(cut, "w").close()
+            told_while_it_waits(child, log, (s.front.url, "b/mega.bin", "check the endpoint"))
+        finally:
+            proc.stop(child)
+
+
+@test(NEEDS)
 def test_prefix_without_keys():
     """An empty prefix is an empty directory or ENOENT, consistently; never an invented name."""
     with scene() as s:
