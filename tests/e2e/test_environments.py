@@ -170,6 +170,15 @@ CacheDirectory=train
 CacheDirectoryMode=0700
 Environment=HEADRACE_CACHE_DIR=%%C/train
 EnvironmentFile=/root/keys
+ExecStart=/bin/sh /root/again
+"""
+# systemd-run, called inside a job: as a service of its own, with README's line, and as a scope, which is the caller itself.
+AGAIN = """
+out="-p StandardOutput=append:/root/out -p StandardError=append:/root/out -p Type=oneshot -p DefaultDependencies=no"
+echo == service; headrace run -- systemd-run -q $out ls %(point)s
+echo == service line
+systemd-run -q $out -p EnvironmentFile=/root/keys -E HEADRACE_CACHE_DIR -- headrace run --map "$HEADRACE_MAP" -- python3 /root/walk.py %(point)s
+echo == scope; headrace run -- systemd-run -q --scope -p DefaultDependencies=no python3 /root/walk.py %(point)s
 """
 # A control group of its own, of the second version, that takes it for the whole machine's.
 BOOT = """
@@ -186,10 +195,11 @@ UNBOOT = "mount -t cgroup2 none /mnt && find /mnt/$0 -depth -type d -exec rmdir 
 
 @test((*NEEDS, "systemctl"))
 def test_environment_of_systemd():
-    """systemd itself as process 1: a unit of README's lines; the daemon ends with the service."""
+    """systemd itself as process 1: a unit of README's lines; the daemon ends with the service. And systemd-run."""
     with scene(fixtures.mixed(), point=POINT) as s:
         host = machine.Machine(s.job)
         os.mkdir(host.root + "/var-cache")
+        machine.put(host.root + "/again", AGAIN % {"point": POINT})
         machine.put(host.root + "/train.service", UNIT % {"point": POINT, "map": s.job.maps[0]})
         keys = {name: value for name, value in s.job.env().items() if name.startswith("AWS_")}
         machine.put(host.root + "/keys", "".join("%s=%s\n" % item for item in keys.items()), 0o600)
@@ -203,7 +213,9 @@ def test_environment_of_systemd():
         with open(host.root + "/out") as file:
             parts = sections(file.read())
         expect_missing(parts, "without")
-        machine.expect_digests(s, parts["line"])
+        expect_missing(parts, "service")
+        for part in ("line", "service line", "scope"):
+            machine.expect_digests(s, parts[part])
         proc.expect(os.path.exists(host.root + "/var-cache/train/control"), "the cache is not in CacheDirectory=")
 
 
