@@ -166,6 +166,10 @@ static void judge_failure(struct hr_call *call, struct hr_http_request *request,
     if (strcmp(error.code, "AccessDenied") == 0 && strstr(error.message, "kms:") != NULL) {
         call->refused_alone = true; /* it is there, and its key may not be used */
     }
+    if (error.code[0] == '\0' && call->kind != HR_CALL_HEAD && request->status < 500 &&
+        ret->verdict.hint[0] == '\0') {
+        ret->verdict.hint = "that is no answer of S3: check the endpoint";
+    }
     call->denied =
         ret->verdict.action == HR_ACTION_FAIL && ret->verdict.error == -EACCES && !call->refused_alone;
     describe(request, &error, ret);
@@ -370,6 +374,35 @@ static bool encrypted_etag(const struct hr_http_request *request)
            hr_http_answer(request, "x-amz-server-side-encryption-customer-algorithm") != NULL;
 }
 
+static bool names_page(const struct hr_call *call)
+{
+    static const char *const ends[] = {".html", ".htm"};
+    for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        size_t len = strlen(ends[i]);
+        if (call->key_len >= len && strncasecmp(call->key + call->key_len - len, ends[i], len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A login page or a store's console says 200 to any name. Asked where nothing else proves that it is the
+ * object. */
+static bool is_web_page(const struct hr_call *call, const struct hr_http_request *request,
+                        struct hr_judged *ret)
+{
+    const char *type = hr_http_answer(request, "content-type");
+
+    if (type == NULL || strncasecmp(type, "text/html", 9) != 0 ||
+        hr_http_answer(request, "x-amz-request-id") != NULL ||
+        hr_http_answer(request, "x-amz-id-2") != NULL ||
+        (hr_http_answer(request, "etag") != NULL && names_page(call))) {
+        return false;
+    }
+    judged(ret, HR_ACTION_FAIL, -EIO, "a web page came, no object: check the endpoint and its port");
+    return true;
+}
+
 static void judge_get(struct hr_call *call, struct hr_http_request *request, const struct hr_quirk *quirk,
                       struct hr_judged *ret)
 {
@@ -379,6 +412,9 @@ static void judge_get(struct hr_call *call, struct hr_http_request *request, con
     char etag[HR_ETAG_BYTES];
 
     hr_etag_copy(hr_http_answer(request, "etag"), etag);
+    if (call->expected_bytes == UINT64_MAX && is_web_page(call, request, ret)) {
+        return;
+    }
     if (!etag_fits(call, etag, ret)) {
         return;
     }
@@ -409,6 +445,9 @@ static void judge_head(struct hr_call *call, const struct hr_http_request *reque
 {
     const char *modified = hr_http_answer(request, "last-modified");
 
+    if (is_web_page(call, request, ret)) {
+        return;
+    }
     if (request->content_length < 0) {
         judged(ret, HR_ACTION_FEW, -EIO, "the answer does not tell the object's size");
         return;
