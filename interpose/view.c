@@ -199,6 +199,14 @@ static int map_dir(const struct hr_session *session, uint32_t tree, uint64_t fil
     return 0;
 }
 
+/* The daemon has written a line of it. */
+static void say_when_empty(const struct hr_session *session, uint32_t tree, const struct hr_index *index)
+{
+    if (HR_UNLIKELY(hr_index_is_empty(index))) {
+        hr_session_say(session, tree);
+    }
+}
+
 static int dir_once(const struct hr_session *session, const struct hr_place *place, struct hr_view_dir *ret)
 {
     const struct hr_tree_view *view;
@@ -216,10 +224,14 @@ static int dir_once(const struct hr_session *session, const struct hr_place *pla
     if (error == -ENODATA) {
         error = hr_demand_ask(session, HR_OP_DIR, tree, 0, rel_of(place), rel_len_of(place), &answer);
         error = error ? error : answer.error;
-        return error > 0        ? -EIO
-               : error          ? error
-               : answer.file_id ? map_dir(session, tree, answer.file_id, ret)
-                                : -EAGAIN;
+        error = error > 0        ? -EIO
+                : error          ? error
+                : answer.file_id ? map_dir(session, tree, answer.file_id, ret)
+                                 : -EAGAIN;
+        if (!error && rel_len_of(place) == 0) {
+            say_when_empty(session, tree, &ret->index);
+        }
+        return error;
     }
     if (!error) {
         error = hr_index_lookup(&view->index, rel_of(place), rel_len_of(place), &ret->entry);
@@ -229,9 +241,7 @@ static int dir_once(const struct hr_session *session, const struct hr_place *pla
     }
     if (!error) {
         ret->index = view->index;
-        if (HR_UNLIKELY(hr_index_is_empty(&view->index))) {
-            hr_session_say(session, tree);
-        }
+        say_when_empty(session, tree, &view->index);
     }
     return error;
 }

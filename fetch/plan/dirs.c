@@ -102,6 +102,9 @@ static void publish(struct hr_dir_read *read)
         if (tree->settings.list == HR_LIST_DIRS) { /* else the whole listing tells */
             hr_listing_report_hidden(tree, read->builder);
         }
+        if (read->path_len == 0) {
+            hr_tree_say_empty(tree, &index);
+        }
         error = hr_known_dir_add(tree, read->path, read->path_len, &index, number, read->began_ms);
         if (error < 0) {
             hr_index_remove_dir(plan->index_dir, tree->id, number, plan->options.boot);
@@ -289,6 +292,9 @@ void hr_dir_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len, 
     if (tree->index.names || dir) {
         if (dir && !tree->index.names) {
             answer.file_id = hr_known_dir_use(dir);
+            if (path_len == 0) {
+                hr_tree_say_empty(tree, hr_known_dir_index(dir));
+            }
         }
         asker->fn(asker->owner, asker->ticket, &answer);
         return;

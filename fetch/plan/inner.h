@@ -85,6 +85,7 @@ struct hr_plan_tree {
     bool listed;               /* a LIST has succeeded since the job's credentials came */
     int64_t unlisted_until_ms; /* LIST is not allowed to us: as list=none until then */
     bool unlisted_said;        /* why directories cannot be read */
+    bool empty_said;           /* that it names nothing */
     struct hr_known_dir *dirs; /* known_dirs.c: hash of directories that were read */
     struct hr_dir_read *dir_reads;
     /* Before an index: */

@@ -42,6 +42,11 @@ struct hr_known_dir *hr_known_dir_find(struct hr_plan_tree *tree, const char *pa
     return dir && dir->until_ms > hr_clock_ms() ? dir : NULL;
 }
 
+const struct hr_index *hr_known_dir_index(const struct hr_known_dir *dir)
+{
+    return &dir->index;
+}
+
 uint32_t hr_known_dir_use(struct hr_known_dir *dir)
 {
     struct hr_plan *plan = dir->tree->plan;

@@ -9,6 +9,7 @@
 struct hr_known_dir *hr_known_dir_find(struct hr_plan_tree *tree, const char *path, uint32_t path_len);
 /* A program reads it: among those that go, it is the last. The number of its names file. */
 uint32_t hr_known_dir_use(struct hr_known_dir *dir);
+const struct hr_index *hr_known_dir_index(const struct hr_known_dir *dir);
 /* Read at told_ms; in the place of what was known of it. The index and its names file are taken over, and go
  * with it. 0, or -ENOMEM: they are the caller's still. */
 int hr_known_dir_add(struct hr_plan_tree *tree, const char *path, uint32_t path_len,

@@ -117,6 +117,7 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
 
 int hr_listing_publish(struct hr_plan_tree *tree, struct hr_index *index)
 {
+    hr_tree_say_empty(tree, index); /* before anybody can read that */
     int error = publish(tree, index);
     if (error == 0 && !hr_adopting_sealing(tree)) { /* else what is sealed sweeps when it is published */
         hr_index_sweep(tree->plan->index_dir, tree->id, tree->index.names->gen, tree->plan->options.boot);
@@ -212,7 +213,6 @@ void hr_listing_ended(struct hr_plan_tree *tree)
            (unsigned long long)tree->index.names->hidden_count);
     tree->denied = 0;
     tree->list_error_until_ms = 0;
-    hr_tree_say_empty(tree);
     struct hr_answer answer = {.kind = HR_KIND_DIR};
     hr_waiters_answer(&tree->list_waiters, &answer);
     note_end(tree, 0, "");

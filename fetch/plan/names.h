@@ -62,8 +62,8 @@ enum hr_list_mode hr_tree_list_mode(const struct hr_plan_tree *tree);
 /* The store does not allow LIST: list=none for a while, with one line. */
 void hr_tree_list_refused(struct hr_plan_tree *tree, const char *message);
 void hr_tree_say_unlisted(struct hr_plan_tree *tree); /* once: why a directory cannot be read */
-/* Its index names nothing: who reads the map's root is told. */
-void hr_tree_say_empty(struct hr_plan_tree *tree);
+/* Its index, or the names of its root, are none: who reads the map's root is told, once for each job. */
+void hr_tree_say_empty(struct hr_plan_tree *tree, const struct hr_index *index);
 
 /* look.c */
 void hr_look_ask(struct hr_plan_tree *tree, const char *path, uint32_t path_len,

@@ -147,6 +147,7 @@ static void forget_refusals(struct hr_plan_tree *tree)
     tree->welcome = false;
     tree->listed = false;
     tree->unlisted_said = false;
+    tree->empty_said = false;
     tree->unlisted_until_ms = 0;
     tree->denied = 0;
     tree->denied_until_ms = 0;
@@ -201,7 +202,7 @@ int hr_plan_tree(struct hr_plan *plan, struct hr_store *store, const char *prefi
     } else {
         forget_refusals(tree);
     }
-    hr_tree_say_empty(tree);
+    hr_tree_say_empty(tree, &tree->index);
     if (tree->index.names ? hr_listing_stale(tree) : settings->list == HR_LIST_ALL || told.list_file[0]) {
         hr_listing_want(tree, NULL);
     }

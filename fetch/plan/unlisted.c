@@ -42,13 +42,14 @@ void hr_tree_say_unlisted(struct hr_plan_tree *tree)
     hr_tree_say(tree, -EACCES, text);
 }
 
-void hr_tree_say_empty(struct hr_plan_tree *tree)
+void hr_tree_say_empty(struct hr_plan_tree *tree, const struct hr_index *index)
 {
     char text[HR_MESSAGE_MAX];
-    const struct hr_names *names = tree->index.names;
-    if (!names || !hr_index_is_empty(&tree->index)) {
+    const struct hr_names *names = index->names;
+    if (!names || !hr_index_is_empty(index) || tree->empty_said) {
         return;
     }
+    tree->empty_said = true;
     snprintf(
         text, sizeof text,
         "s3://%.63s/%.60s at %.60s: no object%s is below it, so the map is empty; check bucket and prefix%s",

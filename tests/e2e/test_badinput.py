@@ -156,12 +156,12 @@ def test_empty_map_is_told():
     """Once for each job that reads its root, also when the listing is that of an earlier job."""
     with scene(fixtures.mixed()) as s:
         for source, words in (("bkt/nothing/here", "check bucket and prefix"), ("bkt/train/top.txt", "s3://bkt/train/top.txt/"),
-                              ("bkt/train?include=*.none", "include and exclude")):
+                              ("bkt/train?include=*.none", "include and exclude"), ("bkt/none?list=dirs", "s3://bkt/none/")):
             with headrace.Job("%s=s3://%s" % (s.data, source), s.front, cache=s.job.cache) as job:
                 for _ in range(2):
                     done = job.run(["sh", "-c", 'cd "$1" && ls -A && ls -A "$1"; cat none 2>&1', "sh", s.data])
                     lines = lines_of(done.stderr)
-                    proc.expect(len(lines) == 1 and words in lines[0], "lines of an empty map", lines)
+                    proc.expect(len(lines) == 1 and words in lines[0], "lines of " + source, lines, done.stdout, job.log_tail())
         with headrace.Job("%s=s3://bkt/train/with space" % s.data, s.front) as job:
             done = job.run(["ls", s.data, s.data + "/none"])
             proc.expect_equal((done.stdout.count(b"x y.txt"), len(lines_of(done.stderr))), (1, 1), "a map of one object")
