@@ -102,8 +102,10 @@ dist: so $(B)/headrace-dist
 # Unit tests: tests/unit/ROOM/test_X.c -> build/tests/unit/ROOM/test_X, linked with ROOM and the rooms before it.
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 # The thread sanitizer's runtime maps its memory by the program's mmap before anything of ours is ready: that hook, and
-# the tests of it, stay out; so does the test of signals, which it keeps until a call that it has a hook on.
-NO_THREAD := $(if $(filter thread,$(SAN)),interpose/wrap_map.c $(patsubst %,tests/unit/interpose/test_%.c,face_map face_hints doze))
+# the tests of it, stay out; so does the test of signals, which it keeps until a call that it has a hook on, and one
+# that has a single thread and takes minutes under it.
+NO_THREAD := $(if $(filter thread,$(SAN)),interpose/wrap_map.c tests/unit/list/test_lanes.c \
+	$(patsubst %,tests/unit/interpose/test_%.c,face_map face_hints doze))
 UNIT_BIN := $(patsubst tests/%.c,$(B)/tests/%,$(filter-out $(NO_THREAD),$(UNIT_SRC)))
 rooms_upto = $(shell echo $(ROOMS) | awk -v r=$(1) '{for(i=1;i<=NF;i++){print $$i; if($$i==r) exit}}')
 

@@ -80,7 +80,7 @@ ssize_t hr_face_preadv(const struct hr_face *face, const struct iovec *parts, in
                        int flags)
 {
     int64_t wanted = offset < 0 ? -EINVAL : bytes_of(parts, count);
-    if (wanted > INT64_MAX - offset) {
+    if (wanted > 0 && wanted > INT64_MAX - offset) {
         return -EINVAL;
     }
     uint64_t start = (uint64_t)offset;

@@ -84,7 +84,7 @@ int hr_ids_open(struct hr_cache *cache, uint64_t highest_seen)
     if (end <= highest_seen) {
         end = highest_seen + 1;
     }
-    if (end > UINT64_MAX - BLOCK_IDS) {
+    if (end > HR_FILE_ID_MAX - BLOCK_IDS) {
         return -EOVERFLOW;
     }
     cache->next_id = end;

@@ -7,6 +7,10 @@
 
 #define RECORD_MAGIC 0x32435248u /* "HRC2" */
 #define NONCE_END 1000000000u    /* nanoseconds of a second */
+/* Ids begin below 2^62 and go up by 2^32 a life, epochs by one a minute at most: what is above these was
+ * never given, and counting on from there would give numbers twice. */
+#define FILE_ID_MAX INT64_MAX
+#define EPOCH_MAX INT32_MAX
 
 struct wire {
     uint32_t magic;
@@ -55,6 +59,9 @@ static int fields_good(const struct wire *wire)
     }
     if (wire->kind != HR_RECORD_OBJECT &&
         (wire->cached || wire->face_id || wire->offset || wire->key_len || wire->etag_len)) {
+        return 0;
+    }
+    if (wire->file_id > HR_FILE_ID_MAX || wire->epoch > EPOCH_MAX) {
         return 0;
     }
     switch (wire->kind) {

@@ -16,6 +16,9 @@
 
 #define HR_ETAG_BYTES_MAX 135 /* what struct hr_call of fetch/store/store.h holds */
 #define HR_BOOT_ID_BYTES 16
+/* Ids begin below 2^62 and go up by 2^32 a life (ids.c): more was never given, and the next could be an old
+ * one. */
+#define HR_FILE_ID_MAX INT64_MAX
 
 enum hr_record_kind {
     HR_RECORD_SEGMENT = 1, /* first of each file: boot_id, epoch (proven so far) */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fetch/base/cleanup.h"
@@ -63,8 +64,12 @@ static int check_md5(const char *path, const char *expected)
     char hex[2 * HR_MD5_BYTES + 1];
     struct hr_digest_ctx *md5 = NULL;
     hr_cleanup_free char *buffer = malloc(READ_BYTES);
-    hr_cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int error = fd < 0 ? -errno : buffer ? hr_digest_new(HR_DIGEST_MD5, &md5) : -ENOMEM;
+    hr_cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    int error = fd < 0 || fstat(fd, &st) < 0 ? -errno
+                : S_ISREG(st.st_mode)        ? 0
+                                             : -EINVAL; /* a device has no end */
+    error = error < 0 ? error : buffer ? hr_digest_new(HR_DIGEST_MD5, &md5) : -ENOMEM;
     ssize_t got = 1;
     while (error == 0 && got != 0) {
         got = read(fd, buffer, READ_BYTES);

@@ -153,7 +153,8 @@ static const char *set_end(const char *at, const char *stop)
 {
     at++;
     at += at < stop && (*at == '!' || *at == '^');
-    for (at++; at < stop; at++) {
+    at += at < stop && *at == '\\';
+    for (at++; at < stop; at++) { /* the first byte of a set may be ']' itself */
         if (*at == '\\') {
             at++;
         } else if (*at == ']') {

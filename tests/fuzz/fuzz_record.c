@@ -42,6 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             wire.offset %= 2;
         }
         wire.kind = (uint16_t)(wire.kind % 6);
+        wire.file_id %= (uint64_t)HR_FILE_ID_MAX + 2;
+        wire.epoch %= (uint32_t)EPOCH_MAX + 2;
         wire.key_len = (uint16_t)(wire.key_len % (HR_KEY_MAX + 2));
         wire.etag_len = (uint16_t)(wire.etag_len % (HR_ETAG_BYTES_MAX + 2));
         wire.length = (uint32_t)hr_record_bytes(wire.key_len, wire.etag_len);

@@ -1,5 +1,6 @@
 /* The socket's requests, from the JSON line to the handler behind it: every line is answered by one line, or
- * the connection ends, and nothing is left on the accounts. */
+ * the connection ends, and nothing is left on the accounts. An order that is recorded goes to a file of the
+ * fuzzer's own. */
 #include "fetch/serve/socket.h"
 
 #include <errno.h>
@@ -12,12 +13,17 @@
 #include "config/settings.h"
 #include "tests/fuzz/daemon.h"
 
-#define TREES_KEPT 900 /* attach makes trees; then the plan starts anew */
+#define TREES_KEPT 900  /* attach makes trees; then the plan starts anew */
+#define INPUTS_KEPT 300 /* orders keep a file each */
 
 static struct hr_contexts *contexts;
 static struct hr_settings *settings;
 static struct hr_socket *server;
 static struct hr_timer tick;
+static struct hr_errands *errands;
+static struct hr_jobs *jobs;
+static struct hr_waits *waits;
+static unsigned since_renewed;
 static int client = -1;
 static char answer[1 << 20];
 static size_t answer_len;
@@ -72,10 +78,23 @@ static void open_doors(void)
         hr_loop_each_turn(fuzz.loop, listen_for_answer, NULL);
     }
     fuzz_check(hr_contexts_new(fuzz.shm.control, fuzz.plan, fuzz.stores, settings, &contexts));
+    struct hr_jobs_options eyes = {.loop = fuzz.loop,
+                                   .cache_dir = fuzz.dir,
+                                   .plan = fuzz.plan,
+                                   .stores = fuzz.stores,
+                                   .cache = fuzz.cache,
+                                   .connections = 16,
+                                   .memory_bytes = 32 << 20};
+    fuzz_check(hr_jobs_new(&eyes, &jobs));
+    fuzz_check(hr_waits_new(fuzz.plan, hr_jobs_waited, jobs, &waits));
+    fuzz_check(hr_errands_new(fuzz.loop, fuzz.plan, &errands));
     struct hr_socket_options options = {.loop = fuzz.loop,
                                         .cache_dir = fuzz.dir,
                                         .plan = fuzz.plan,
                                         .contexts = contexts,
+                                        .errands = errands,
+                                        .waits = waits,
+                                        .jobs = jobs,
                                         .control = fuzz.shm.control,
                                         .status = status,
                                         .stop = stop};
@@ -85,8 +104,12 @@ static void open_doors(void)
 static void renew(void)
 {
     hr_socket_close(server);
+    hr_jobs_stop(jobs);
     hr_plan_stop(fuzz.plan);
+    hr_errands_free(errands);
     hr_plan_free(fuzz.plan);
+    hr_waits_free(waits);
+    hr_jobs_free(jobs);
     hr_contexts_free(contexts);
     atomic_store(&fuzz.shm.control->context_count, 0);
     atomic_store(&fuzz.shm.control->tree_count, 0);
@@ -105,6 +128,39 @@ static void dial(void)
     }
 }
 
+/* The request with the file's name replaced: the caller's text; NULL: it records nothing. */
+static char *kept_here(const uint8_t *data, size_t size)
+{
+    const uint8_t *end = memchr(data, '\n', size);
+    json_t *request = end ? json_loadb((const char *)data, (size_t)(end - data), 0, NULL) : NULL;
+    const char *op = json_string_value(json_object_get(request, "op"));
+    char path[96], *text = NULL;
+    if (op && strcmp(op, "record") == 0 && json_object_get(request, "file")) {
+        snprintf(path, sizeof path, "%s/order", fuzz.dir);
+        if (json_object_set_new(request, "file", json_string(path)) < 0) {
+            abort();
+        }
+        char *line = json_dumps(request, JSON_COMPACT);
+        if (!line || asprintf(&text, "%s\n", line) < 0) {
+            abort();
+        }
+        free(line);
+    }
+    json_decref(request);
+    return text;
+}
+
+static void send_request(const uint8_t *data, size_t size)
+{
+    char *own = kept_here(data, size);
+    const char *bytes = own ? own : (const char *)data;
+    ssize_t len = own ? (ssize_t)strlen(own) : (ssize_t)size;
+    if ((len && send(client, bytes, (size_t)len, MSG_NOSIGNAL) != len) || shutdown(client, SHUT_WR) < 0) {
+        abort();
+    }
+    free(own);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!fuzz.loop) {
@@ -118,9 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dial();
     answer_len = 0;
     turns = 0;
-    if ((size && send(client, data, size, MSG_NOSIGNAL) != (ssize_t)size) || shutdown(client, SHUT_WR) < 0) {
-        abort();
-    }
+    send_request(data, size);
     (void)hr_loop_run(fuzz.loop);
     close(client);
     if (turns > 1000) {
@@ -135,7 +189,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (stats.in_flight || stats.memory_bytes || stats.queued) {
         abort();
     }
-    if (stats.trees > TREES_KEPT || atomic_load(&fuzz.shm.control->context_count) > TREES_KEPT) {
+    if (++since_renewed > INPUTS_KEPT || stats.trees > TREES_KEPT ||
+        atomic_load(&fuzz.shm.control->context_count) > TREES_KEPT) {
+        since_renewed = 0;
         renew();
     }
     return 0;

@@ -120,8 +120,8 @@ static void out_of_bounds(void **state)
 {
     (void)state;
     struct hr_buf bytes = HR_BUF_INIT(1 << 16);
-    struct hr_record bad[8];
-    for (size_t i = 0; i < 8; i++) {
+    struct hr_record bad[11];
+    for (size_t i = 0; i < 11; i++) {
         bad[i] = sample("key", "etag");
     }
     bad[0].nonce = 1000000000;
@@ -132,7 +132,11 @@ static void out_of_bounds(void **state)
     bad[5].key_len = 0;
     bad[6].key = "k\0y";
     bad[7].etag_len = HR_ETAG_BYTES_MAX + 1;
-    for (size_t i = 0; i < 8; i++) {
+    bad[8].file_id =
+        (uint64_t)HR_FILE_ID_MAX + 1; /* the next number of it, or of an epoch, could be an old one */
+    bad[9].epoch = (uint32_t)INT32_MAX + 1;
+    bad[10] = (struct hr_record){.kind = HR_RECORD_IDS, .file_id = UINT64_MAX};
+    for (size_t i = 0; i < 11; i++) {
         assert_int_equal(hr_record_encode(&bad[i], &bytes), -EINVAL);
         assert_int_equal(bytes.len, 0);
     }

@@ -65,6 +65,8 @@ static void test_filter_rows(void **state)
         {"[a,b]1", "", "b1", true},
         {"[a,b]1", "", ",1", true},
         {"[\\]]1", "", "]1", true},
+        {"[\\\\]1", "", "\\1", true},
+        {"[!\\]]1", "", "]1", false},
         {"\\*", "", "*", true},
         {"\\*", "", "a", false},
         {"a\\,b", "", "a,b", true},
@@ -90,8 +92,8 @@ static void test_filter_rows(void **state)
 static void test_filter_refuses_what_it_cannot_read(void **state)
 {
     (void)state;
-    static const char *const bad[] = {",",  "a,,b", "a,/",           "[a", "x[", "a\\", "[a,b", "[",
-                                      "[!", "[]",   "**a**b**c**d**"};
+    static const char *const bad[] = {",",  "a,,b",           "a,/",  "[a",   "x[", "a\\", "[a,b", "[", "[!",
+                                      "[]", "**a**b**c**d**", "[\\]", "[!\\]"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct hr_filter *filter = NULL;
         char message[256] = "";
