@@ -96,7 +96,9 @@ static int add_file(const char *manifest, const json_t *file, json_t *files, cha
     error = md5[0] ? check_md5(whole, md5) : 0;
     if (error < 0) {
         snprintf(message, HR_MESSAGE_BYTES, "%.300s: %s", whole,
-                 error == -EBADMSG ? "its MD5 is not the manifest's" : strerror(-error));
+                 error == -EBADMSG  ? "its MD5 is not the manifest's"
+                 : error == -EINVAL ? "it is no regular file"
+                                    : strerror(-error));
         return error;
     }
     json_t *item = json_string(whole);

@@ -262,6 +262,9 @@ def test_inventory_is_imported():
             manifest["files"][1]["MD5checksum"] = "0" * 32
             done = job.command("index", "import", stage.file("inv/2026-11-22T01-00Z/manifest.json", json.dumps(manifest)))
             proc.expect("its MD5 is not the manifest's" in said(done, 1), "damaged data file", done.stderr)
+            manifest["files"][1]["key"] = "../" * 20 + "dev/zero"  # has no end
+            done = job.command("index", "import", stage.file("inv/2026-11-22T01-00Z/manifest.json", json.dumps(manifest)))
+            proc.expect("/dev/zero: it is no regular file" in said(done, 1), "a device as data file", done.stderr)
             manifest["fileFormat"] = "Parquet"
             done = job.command("index", "import", stage.file("inv/2026-11-22T01-00Z/manifest.json", json.dumps(manifest)))
             proc.expect("only CSV can be read: change the format" in said(done, 1), "Parquet", done.stderr)
