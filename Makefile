@@ -58,6 +58,8 @@ $(O)/so/%.o: %.c Makefile
 	$(if $(V),,@echo "  CC(so)  $<")
 	$(Q)$(CC) $(BASE_FLAGS) $(SO_FLAGS) -c -o $@ $<
 
+# What the unit tests link of it may be given NULL as the preloaded object may.
+$(O)/interpose/%.o: BASE_FLAGS += -include interpose/nullable.h
 $(O)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC      $<")
