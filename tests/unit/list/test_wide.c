@@ -224,16 +224,16 @@ static void test_faults(void **state)
         const char *note, *message;
         bool wide, plain;
     } expected[FAULT_COUNT] = {
-        [FAULT_NONE] = {"", NULL, true},
+        [FAULT_NONE] = {"", NULL, true, false},
         [FAULT_NO_START_AFTER] = {"the store does not honour start-after", NULL, false, true},
         [FAULT_NO_MAX_KEYS] = {"the store does not honour max-keys", NULL, false, true},
         [FAULT_LATE_DISORDER] = {"the store does not list in bytewise order", NULL, true, true},
-        [FAULT_BUSY] = {"", NULL, true},
-        [FAULT_PROBES_REFUSED] = {"the store refuses a request by start-after", NULL, false},
-        [FAULT_PAGE_FAILS] = {"", "the store said no", true},
-        [FAULT_OUTSIDE] = {"", "which is not below the prefix asked for", true},
-        [FAULT_EMPTY] = {"the store sends empty pages", NULL, false},
-        [FAULT_NO_TOKEN] = {"", NULL, true},
+        [FAULT_BUSY] = {"", NULL, true, false},
+        [FAULT_PROBES_REFUSED] = {"the store refuses a request by start-after", NULL, false, false},
+        [FAULT_PAGE_FAILS] = {"", "the store said no", true, false},
+        [FAULT_OUTSIDE] = {"", "which is not below the prefix asked for", true, false},
+        [FAULT_EMPTY] = {"the store sends empty pages", NULL, false, false},
+        [FAULT_NO_TOKEN] = {"", NULL, true, false},
     };
     (void)state;
     for (int fault = 0; fault < FAULT_COUNT; fault++) {
