@@ -316,9 +316,10 @@ static void by_number(void **state)
     assert_int_equal(syscall(SYS_read, fd, text, sizeof(text)), sizeof(text));
     assert_true(fake_is_object(text, sizeof(text), 10));
     struct iovec part = {text, 50};
-    assert_int_equal(syscall(SYS_preadv2, fd, &part, 1, 65500, 0, 0), 50);
+    assert_int_equal(syscall(SYS_preadv2, fd, &part, 1, 65500, 0, 0L), 50);
     assert_true(fake_is_object(text, 50, 65500));
-    char *map = (char *)syscall(SYS_mmap, NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    /* long: of an int on the stack the upper half is anything */
+    char *map = (char *)syscall(SYS_mmap, NULL, SIZE, PROT_READ, MAP_SHARED, fd, 0L);
     assert_true(fake_is_object(map, SIZE, 0));
     munmap(map, SIZE);
     off_t at = 0;
