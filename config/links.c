@@ -81,7 +81,7 @@ static int ask(const struct hr_maps *maps, const char *at, size_t len, char *lef
 }
 
 int hr_links_walk(const struct hr_maps *maps, char *at, size_t at_len, const char *rest, bool follow,
-                  hr_readlink_fn read_link)
+                  hr_readlink_fn read_link, hr_enters_fn enters)
 {
     char left[HR_LINK_PATH_MAX];
     size_t rest_len = strlen(rest), len = at_len;
@@ -105,6 +105,10 @@ int hr_links_walk(const struct hr_maps *maps, char *at, size_t at_len, const cha
         }
         size_t parent_len = len;
         if (part_len == 2 && part[0] == '.' && part[1] == '.') {
+            int error = enters && hr_maps_find(maps, at, len) ? enters(at) : 0;
+            if (error) {
+                return error;
+            }
             len = drop_last(at, len);
             at[len] = '\0';
             continue;
@@ -151,7 +155,7 @@ static int climbs(const char *path, hr_readlink_fn read_link)
 }
 
 int hr_links_walk_from(const struct hr_maps *maps, char *path, size_t path_len, size_t link_len, bool follow,
-                       hr_readlink_fn read_link)
+                       hr_readlink_fn read_link, hr_enters_fn enters)
 {
     char kept = path[link_len];
     if (path_len == link_len && !follow) {
@@ -164,7 +168,7 @@ int hr_links_walk_from(const struct hr_maps *maps, char *path, size_t path_len, 
         return from_root;
     }
     size_t start = from_root ? 1 : drop_last(path, link_len);
-    return hr_links_walk(maps, path, start, path + start + (path[start] == '/'), follow, read_link);
+    return hr_links_walk(maps, path, start, path + start + (path[start] == '/'), follow, read_link, enters);
 }
 
 int hr_links_next(const char **text, char *out, size_t room)

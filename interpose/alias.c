@@ -8,6 +8,7 @@
 #include "interpose/standin.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
+#include "interpose/view.h"
 #include "interpose/inner.h"
 
 _Static_assert(HR_LINK_PATH_MAX == HR_PLACE_MAX, "a place's path is walked in place");
@@ -19,6 +20,23 @@ static char names[HR_LINKS_TEXT_MAX];
 static long read_link(const char *path, char *out, size_t room)
 {
     return HR_SYS4(SYS_readlinkat, AT_FDCWD, path, out, room);
+}
+
+static int enters(const char *path)
+{
+    struct hr_place step;
+    struct hr_object object;
+    uint32_t root;
+    size_t len = strlen(path);
+    if (!hr_path_under(path, &step.map, &root) || path[root] == '\0') {
+        return 0;
+    }
+    memcpy(step.path, path, len + 1);
+    step.len = (uint32_t)len;
+    step.rel = root + 1;
+    step.must_be_dir = true;
+    int error = hr_view_find(&step, &object);
+    return error == -ENOENT || error == -ENOTDIR ? error : 0;
 }
 
 static bool is_word(struct hr_span span, const char *word)
@@ -88,7 +106,10 @@ static bool walk_all(int dirfd, const char *path, bool follow, struct hr_place *
     bool must_be_dir = ends_as_dir(path);
     int len = start_of(dirfd, path, ret->path);
     if (len > 0) {
-        len = hr_links_walk(&hr_maps, ret->path, (size_t)len, path, follow || must_be_dir, read_link);
+        len = hr_links_walk(&hr_maps, ret->path, (size_t)len, path, follow || must_be_dir, read_link, enters);
+    }
+    if (len == -ENOTDIR) { /* the name that is no directory says so by itself */
+        return fill(ret, (int)strlen(ret->path), true);
     }
     return fill(ret, len, must_be_dir);
 }
@@ -104,8 +125,8 @@ HR_NOINLINE bool hr_alias_find(int dirfd, const char *path, bool follow, struct 
         return walk_all(dirfd, path, follow, place);
     }
     bool must_be_dir = place->must_be_dir;
-    int len =
-        hr_links_walk_from(&hr_maps, place->path, place->len, link_len, follow || must_be_dir, read_link);
+    int len = hr_links_walk_from(&hr_maps, place->path, place->len, link_len, follow || must_be_dir,
+                                 read_link, enters);
     return fill(place, len, must_be_dir);
 }
 
@@ -115,7 +136,7 @@ HR_NOINLINE bool hr_alias_way(struct hr_place *place)
     if (!hr_alias_follows && !hr_path_linked(place->path, &link_len)) {
         return false;
     }
-    int len = hr_links_walk(&hr_maps, place->path, 1, place->path, true, read_link);
+    int len = hr_links_walk(&hr_maps, place->path, 1, place->path, true, read_link, enters);
     return len > 0 && hr_path_above(place->path, (size_t)len);
 }
 

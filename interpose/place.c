@@ -180,7 +180,7 @@ const char *hr_path_outside(int dirfd, const char *path, struct hr_place *scratc
     if (!hr_active || !hr_path_maybe(dirfd, path)) {
         return path;
     }
-    bool through_proc = hr_path_climbs(path) && may_be_proc(path) && leads_through_proc(path);
+    bool through_proc = may_be_proc(path) && leads_through_proc(path) && !is_proc_link(path);
     if (path[0] == '/' && !through_proc && !hr_path_under(path, &map, &root)) {
         return path;
     }

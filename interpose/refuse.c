@@ -66,10 +66,23 @@ int hr_refuse_temporary(const struct hr_place *place)
     return error < 0 ? error : -EROFS;
 }
 
+/* A root's name is its parent's, which may lie in another map. */
+static bool is_root_outside(const struct hr_place *place)
+{
+    unsigned map;
+    uint32_t root;
+    struct hr_place up = *place;
+    while (up.len > 1 && up.path[up.len - 1] != '/') {
+        up.len--;
+    }
+    up.path[up.len - (up.len > 1)] = '\0';
+    return is_root(place) && !hr_path_under(up.path, &map, &root);
+}
+
 int hr_refuse_removal(const struct hr_place *place)
 {
     int error = hr_refuse_existing(place);
-    return error == -EROFS && is_root(place) ? -EBUSY : error;
+    return error == -EROFS && is_root_outside(place) ? -EBUSY : error;
 }
 
 int hr_refuse_rename(const struct hr_place *from, const struct hr_place *to)

@@ -63,22 +63,14 @@ static int judge_name(const char *path, int slash)
     return end < len && slash ? slash : end - start > HR_NAME_BYTES_MAX ? -ENAMETOOLONG : 0;
 }
 
-HR_NOINLINE int hr_way_make(int dirfd, const char *path, int slash)
+int hr_way_make_itself(struct hr_place *place)
 {
-    struct hr_place place;
-    if (!*path || !parent_way(dirfd, path, &place)) {
-        return 0;
-    }
-    int error = judge_name(path, slash);
-    if (error) {
-        return error;
-    }
-    for (char *end = place.path; end;) {
+    for (char *end = place->path; end;) {
         end = strchr(end + 1, '/');
         if (end) {
             *end = '\0';
         }
-        int made = (int)HR_SYS3(SYS_mkdirat, AT_FDCWD, place.path, WAY_MODE);
+        int made = (int)HR_SYS3(SYS_mkdirat, AT_FDCWD, place->path, WAY_MODE);
         if (made < 0 && made != -EEXIST) {
             return made;
         }
@@ -87,6 +79,16 @@ HR_NOINLINE int hr_way_make(int dirfd, const char *path, int slash)
         }
     }
     return 1;
+}
+
+HR_NOINLINE int hr_way_make(int dirfd, const char *path, int slash)
+{
+    struct hr_place place;
+    if (!*path || !parent_way(dirfd, path, &place)) {
+        return 0;
+    }
+    int error = judge_name(path, slash);
+    return error ? error : hr_way_make_itself(&place);
 }
 
 bool hr_way_made_looked(int dirfd, const char *path, int slash)

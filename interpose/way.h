@@ -31,12 +31,22 @@ static inline bool hr_way_missed(int dirfd, const char *path, struct hr_place *r
            hr_way_missed_looked(dirfd, path, ret);
 }
 
+/* Before a call that must not make anything else of it: is (dirfd, path), no map's, a way? */
+static inline bool hr_way_is(int dirfd, const char *path, struct hr_place *ret)
+{
+    return __builtin_expect(hr_active, 0) && path &&
+           (hr_path_above_maybe(path) || hr_path_maybe(dirfd, path) || hr_alias_follows) &&
+           hr_way_missed_looked(dirfd, path, ret);
+}
+
 /* Of a call that would give (dirfd, path) to something new: would that lie in a way? Then it is made, with
  * the ways before it, since to the program they are there. 1: made; 0: it does not; or why no directory can
  * be made, or no such name in it. slash: what the kernel says of a name with a slash at its end, where the
  * way is there: 0, and -ENOENT of new names but directories'. One system call at least where (dirfd, path)
  * lies directly above a map. */
 int hr_way_make(int dirfd, const char *path, int slash);
+/* The same of a way's place: 1, or why no directory can be made. */
+int hr_way_make_itself(struct hr_place *place);
 static inline bool hr_way_may_hold(int dirfd, const char *path)
 {
     return hr_path_begins(path) || hr_path_maybe(dirfd, path) || hr_alias_follows;

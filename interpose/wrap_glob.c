@@ -128,8 +128,8 @@ int glob64(const char *pattern, int flags, int (*on_error)(const char *, int), g
 }
 
 /* ---- wordexp: wildcards that lead into a map are escaped, libc expands the rest, and the words they became
- * are matched here. Where the text has quotes of its own a wildcard in a word may have been quoted, so words
- * stay as libc leaves them.
+ * are matched here. Where a wildcard or a backslash is quoted, a word does not tell which of its own were, so
+ * words stay as libc leaves them.
  * ---- */
 
 static bool has_wildcard(const char *word)
@@ -191,6 +191,48 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
+/* How many bytes of the text at `at` stand for one of the word: 0: a quote that begins or ends; 2: `at` is a
+ * backslash that quotes the next one. *open: which quotes are open. */
+static size_t step(const char *at, char *open)
+{
+    if (*open ? *at == *open : *at == '"' || *at == '\'') {
+        *open = *open ? '\0' : *at;
+        return 0;
+    }
+    bool quotes = *at == '\\' && *open != '\'' && at[1] && (!*open || strchr("$`\"\\\n", at[1]));
+    return quotes ? 2 : 1;
+}
+
+/* Does each wildcard and backslash of the words stand in the text outside quotes? */
+static bool is_matched_as_written(const char *text)
+{
+    char open = '\0';
+    while (*text) {
+        size_t bytes = step(text, &open);
+        if ((bytes == 2 && strchr("*?[\\", text[1])) || (bytes == 1 && open && strchr("*?[\\", *text))) {
+            return false;
+        }
+        text += bytes ? bytes : 1;
+    }
+    return true;
+}
+
+/* Copies the next word of *text as libc takes the quotes off; *text is behind it then. Its end in `out`. */
+static char *unquote(const char **text, char *out)
+{
+    char open = '\0';
+    while (**text && (open || !is_blank(**text))) {
+        size_t bytes = step(*text, &open);
+        *text += bytes == 2;
+        if (bytes) {
+            *out++ = **text;
+        }
+        *text += 1;
+    }
+    *out = '\0';
+    return out;
+}
+
 /* A copy of the text with those wildcards escaped; NULL: no memory. */
 static char *escaped(const char *text)
 {
@@ -203,15 +245,10 @@ static char *escaped(const char *text)
             token = out;
         }
         const char *start = text;
-        while (*text && !is_blank(*text)) {
-            *out++ = *text++;
-        }
-        *out = '\0';
-        if (strpbrk(token, "$`~") || !has_wildcard(token) || !pattern_leads(token, 0)) {
-            continue;
-        }
+        out = unquote(&text, out);
+        bool ours = !strpbrk(token, "$`~") && has_wildcard(token) && pattern_leads(token, 0);
         for (out = token; start < text; start++) {
-            if (strchr("*?[", *start)) {
+            if (ours && strchr("*?[", *start)) {
                 *out++ = '\\';
             }
             *out++ = *start;
@@ -239,7 +276,7 @@ static HR_NOINLINE int wordexp_active(const char *text, wordexp_t *words, int fl
 
 int wordexp(const char *text, wordexp_t *words, int flags)
 {
-    return HR_UNLIKELY(hr_active) && has_wildcard(text) && !strpbrk(text, "'\"\\")
+    return HR_UNLIKELY(hr_active) && has_wildcard(text) && is_matched_as_written(text)
                ? wordexp_active(text, words, flags)
                : HR_REAL(wordexp)(text, words, flags);
 }

@@ -55,7 +55,14 @@ long pathconf(const char *path, int name)
     struct hr_place place;
     struct hr_object object;
     if (!hr_door_target(AT_FDCWD, &path, &place)) {
-        return HR_REAL(pathconf)(path, name);
+        struct stat nearest;
+        struct hr_place way;
+        long limit = HR_REAL(pathconf)(path, name);
+        if (limit >= 0 || !hr_way_missed(AT_FDCWD, path, &way)) {
+            return limit;
+        }
+        hr_way_nearest(&way, &nearest);
+        return HR_REAL(pathconf)(way.path, name);
     }
     int error = hr_view_find(&place, &object);
     return error < 0 ? hr_edge(error) : limit_of(name);

@@ -44,6 +44,17 @@ int rmdir(const char *path)
 /* ---- create
  * ------------------------------------------------------------------------------------------------------ */
 
+/* Is it a way's name, which nothing but a directory may get? */
+static HR_NOINLINE bool is_taken(int dirfd, const char *path)
+{
+    struct hr_place way;
+    if (!hr_way_is(dirfd, path, &way)) {
+        return false;
+    }
+    errno = EEXIST;
+    return true;
+}
+
 /* A call that gives (dirfd, path) to something new; slash: as hr_way_make has it. */
 #define MAKE_WHEN(call, made)                                                                                \
     ({                                                                                                       \
@@ -51,7 +62,7 @@ int rmdir(const char *path)
         (call) == 0 ? 0 : (made) ? hr_way_again(before_, call) : -1;                                         \
     })
 #define MAKE_AS(dirfd, path, slash, call) MAKE_WHEN(call, hr_way_made(dirfd, path, slash))
-#define MAKE(dirfd, path, call) MAKE_AS(dirfd, path, -ENOENT, call)
+#define MAKE(dirfd, path, call) (is_taken(dirfd, path) ? -1 : MAKE_AS(dirfd, path, -ENOENT, call))
 #define MAKE_DIR(dirfd, path, call) MAKE_AS(dirfd, path, 0, call)
 
 int mkdir(const char *path, mode_t mode)
@@ -70,7 +81,9 @@ int mkdirat(int dirfd, const char *path, mode_t mode)
 
 /* To an empty target the kernel says ENOENT, too; to none EFAULT. */
 #define MAKE_LINK(target, dirfd, path, call)                                                                 \
-    MAKE_WHEN(call, errno == ENOENT && target[0] && hr_way_made(dirfd, path, -ENOENT))
+    (target && target[0] && is_taken(dirfd, path)                                                            \
+         ? -1                                                                                                \
+         : MAKE_WHEN(call, errno == ENOENT && target[0] && hr_way_made(dirfd, path, -ENOENT)))
 
 int symlink(const char *target, const char *path)
 {

@@ -111,6 +111,13 @@ static int open_place(const struct hr_place *place, int flags, mode_t mode)
     return (int)hr_edge(mapped == STDIN_FILENO ? hr_face_not_as_input(mapped) : mapped);
 }
 
+/* A file without a name in a way: the directory is made first. */
+static HR_NOINLINE int open_temporary(struct real_open real, struct hr_place *way, int flags, mode_t mode)
+{
+    int made = hr_way_make_itself(way);
+    return made < 0 ? (int)hr_edge(made) : real_one(real, AT_FDCWD, way->path, flags, mode);
+}
+
 static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
 {
     struct hr_place place;
@@ -126,7 +133,8 @@ static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *p
     }
     int fd = pass(real, dirfd, hr_path_outside(dirfd, path, &place), flags, mode);
     if (fd < 0 && hr_door_missed(dirfd, path, follows(flags), &place)) {
-        return open_place(&place, flags, mode);
+        bool makes = place.map == HR_WAY && (flags & O_TMPFILE) == O_TMPFILE && !is_senseless(flags);
+        return makes ? open_temporary(real, &place, flags, mode) : open_place(&place, flags, mode);
     }
     if (way && fd >= 0) {
         hr_standin_mark_above(fd);

@@ -45,13 +45,22 @@ static int judge_access(const struct hr_place *place, int mode)
     return (mode & X_OK) && object.kind != HR_KIND_DIR ? -EACCES : 0;
 }
 
+/* A way is made by what is put there, if that can be made. */
+static HR_NOINLINE int access_way(struct hr_place *way, int mode, int flags)
+{
+    struct stat nearest;
+    hr_way_nearest(way, &nearest);
+    return raw_access(AT_FDCWD, way->path, mode, flags & AT_EACCESS);
+}
+
 /* After the kernel's -1 with errno. */
 static HR_NOINLINE int missed_slow(int dirfd, const char *path, int mode, int flags)
 {
     struct hr_place place;
-    return hr_door_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)
-               ? (int)hr_edge(judge_access(&place, mode))
-               : -1;
+    if (!hr_door_missed(dirfd, path, !(flags & AT_SYMLINK_NOFOLLOW), &place)) {
+        return -1;
+    }
+    return place.map == HR_WAY ? access_way(&place, mode, flags) : (int)hr_edge(judge_access(&place, mode));
 }
 
 /* The flags that the kernel knows; others are EINVAL as there. */
@@ -86,10 +95,16 @@ static inline int access_ours(int dirfd, const char *path, int mode, int flags)
     return access_slow(dirfd, path, mode, flags);
 }
 
+/* Root may write a cache file, its owner not: that is the disk's affair. */
+static HR_NOINLINE bool writes_ours(int dirfd, const char *path, int flags, int result)
+{
+    return (result == 0 || errno == EACCES) &&
+           (hr_door_names_file(path) || (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)));
+}
+
 static inline int missed(int dirfd, const char *path, int mode, int flags, int result)
 {
-    if (result == 0 && (mode & W_OK) &&
-        (hr_door_names_file(path) || (hr_door_means_fd(path, flags) && hr_door_fd(dirfd)))) {
+    if (HR_UNLIKELY(mode & W_OK) && hr_active && writes_ours(dirfd, path, flags, result)) {
         return (int)hr_edge(-EROFS);
     }
     return HR_LIKELY(result == 0 || !hr_active) || errno != ENOENT ? result
@@ -176,7 +191,9 @@ static HR_NOINLINE bool may_be_standin(const char *text, size_t len, size_t room
 
 static inline bool is_proc(const char *path)
 {
-    return path && path[0] == '/' && path[1] == 'p' && strncmp(path, "/proc/", sizeof("/proc/") - 1) == 0;
+    return path && path[0] == '/' &&
+           ((path[1] == 'p' && strncmp(path, "/proc/", sizeof("/proc/") - 1) == 0) ||
+            (path[1] == 'd' && strncmp(path, "/dev/fd/", sizeof("/dev/fd/") - 1) == 0));
 }
 
 static ssize_t no_symlink(const struct hr_place *place)

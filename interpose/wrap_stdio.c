@@ -129,13 +129,14 @@ static HR_NOINLINE FILE *fopen_mapped(const struct hr_place *place, const char *
     return stream_of(open_mapped(place, mode), mode);
 }
 
-/* The kernel opened nothing: a new file may belong into a way, and symlinks=follow has a second look. */
+/* The kernel opened nothing: a new file may belong into a way, what is there may be a way, and
+ * symlinks=follow has a second look. */
 static HR_NOINLINE FILE *fopen_again(FILE *(*real)(const char *, const char *), const char *path,
                                      const char *mode, int errno_before)
 {
     struct hr_place place;
     FILE *stream = makes(mode) && hr_way_made(AT_FDCWD, path, -EISDIR) ? real(path, mode) : NULL;
-    if (!stream && hr_alias_missed(AT_FDCWD, path, true, &place)) {
+    if (!stream && hr_door_missed(AT_FDCWD, path, true, &place)) {
         stream = fopen_mapped(&place, mode);
     }
     if (stream) {
@@ -157,6 +158,17 @@ static inline bool is_refused(const char *path, const char *mode)
            writes_named(path, mode);
 }
 
+/* Before libc makes a file of what is a way. */
+static HR_NOINLINE bool fopen_way(const char *path, const char *mode, FILE **ret)
+{
+    struct hr_place way;
+    bool is_way = makes(mode) && hr_way_is(AT_FDCWD, path, &way);
+    if (is_way) {
+        *ret = fopen_mapped(&way, mode);
+    }
+    return is_way;
+}
+
 static inline FILE *fopen_real(FILE *(*real)(const char *, const char *), const char *path, const char *mode)
 {
     if (is_refused(path, mode)) {
@@ -164,7 +176,11 @@ static inline FILE *fopen_real(FILE *(*real)(const char *, const char *), const 
         return NULL;
     }
     int before = errno;
-    FILE *stream = real(path, mode);
+    FILE *stream;
+    if (HR_UNLIKELY(mode[0] != 'r') && fopen_way(path, mode, &stream)) {
+        return stream;
+    }
+    stream = real(path, mode);
     return HR_LIKELY(stream) || !hr_active ? stream : fopen_again(real, path, mode, before);
 }
 
@@ -240,6 +256,10 @@ static HR_NOINLINE FILE *freopen_mapped(freopen_fn real, const struct hr_place *
  * of the stream that is there: libc's affair. */
 static FILE *freopen_real(freopen_fn real, const char *path, const char *mode, FILE *stream)
 {
+    struct hr_place way;
+    if (hr_way_is(AT_FDCWD, path, &way)) {
+        return freopen_mapped(real, &way, mode, stream);
+    }
     if (HR_UNLIKELY(hr_active) && path && makes(mode)) {
         (void)hr_way_ahead(AT_FDCWD, path, -EISDIR);
     }

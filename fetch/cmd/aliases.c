@@ -46,7 +46,7 @@ static bool leads_above(const struct found *found, const char *dir, size_t len)
 static bool leads(const struct found *found, const char *path)
 {
     char at[HR_LINK_PATH_MAX] = "/";
-    int len = hr_links_walk(found->job->maps, at, 1, path, true, read_link);
+    int len = hr_links_walk(found->job->maps, at, 1, path, true, read_link, NULL);
     const struct hr_map *map = len > 0 ? hr_maps_find(found->job->maps, at, (size_t)len) : NULL;
     return map ? hr_settings_map_enum(found->job->settings, map, HR_SETTING_SYMLINKS) !=
                      HR_SETTING_SYMLINKS_OFF

@@ -296,3 +296,32 @@ def test_symlinks_follow_of_walks_that_begin_outside():
         count = sum(len(names) for _, _, names in os.walk(s.local + "/a"))
         proc.expect_equal(says(s, made, "run"), ["0 1", "0 0", "1"], "run")
         proc.expect_equal(says(s, made, "follow"), ["%d 0" % count, "0 %d" % count, "1"], "follow")
+
+
+DOTS = """
+import errno, os, sys
+late = sys.argv[1] + '/late/'
+def said(call, *args):
+    try:
+        return str(call(*args) and 'there')
+    except OSError as error:
+        return errno.errorcode[error.errno]
+for name in ('a/..', 'a/deep/../one.txt', 'none/..', 'none/../a', 'a/one.txt/..', 'a/one.txt/../one.txt', 'a/none/../../..'):
+    print(name, said(os.stat, late + name), said(os.listdir, late + name))
+"""
+
+
+@test(NEEDS)
+def test_symlinks_follow_goes_back_from_directories_alone():
+    """What `..` follows has to be a directory, in the map as before it."""
+    with followed() as s:
+        s.job.settings["symlinks"] = "follow"
+        local = s.place + "/late"
+        os.remove(local)
+        os.symlink(s.local, local)
+        want = proc.run([paths.PYTHON, "-c", DOTS, s.place], cwd="/").stdout.decode()
+        os.remove(local)
+        os.symlink(s.top, local)
+        proc.expect("none/.. ENOENT" in want and "a/one.txt/.. ENOTDIR" in want, "what the local tree says", want)
+        have = s.job.good([paths.PYTHON, "-c", DOTS, s.place], cwd="/").decode()
+        proc.expect_equal(have, want, "names")

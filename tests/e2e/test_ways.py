@@ -496,3 +496,50 @@ def test_symlinks_lead_to_ways():
             said = same(s, lambda root: ["bash", "-c", script, "sh", root, seen % root], setting)
             proc.expect(said.count("hello headrace") == 2, "what it says of the copy", said)
             shutil.rmtree(os.path.join(s.top, "at"))
+
+
+ITSELF = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static char sets[4096], more[4200], fd_name[64];
+static void say(const char *what, FILE *stream)
+{
+    struct stat stat;
+    printf("%s: %s", what, stream ? "opened" : strerror(errno));
+    if (stream) printf(" %d", fgetc(stream)), printf(" %s", strerror(errno)), fclose(stream);
+    printf(" %d\n", lstat(sets, &stat) == 0 && S_ISDIR(stat.st_mode));
+}
+int main(int argc, char **argv)
+{
+    char text[4096];
+    snprintf(sets, sizeof(sets), "%s/sets", argv[argc - 1]), snprintf(more, sizeof(more), "%s/more", sets);
+    say("w", fopen(sets, "w")), say("a", fopen(more, "a")), say("r", fopen(more, "r")), say("re", fopen(sets, "re"));
+    say("freopen w", freopen(sets, "w", fopen("/dev/null", "r"))), say("freopen r", freopen(more, "r", fopen("/dev/null", "r")));
+    printf("%ld %ld\n", pathconf(more, _PC_NAME_MAX), pathconf("none", _PC_NAME_MAX));
+    printf("%d %d\n", access(more, R_OK | W_OK | X_OK), access("none", W_OK));
+    printf("%d", symlink("x", sets)), printf(" %s\n", strerror(errno));
+    printf("%d", mknod(sets, S_IFREG | 0600, 0)), printf(" %s\n", strerror(errno));
+    int way = open(more, O_PATH);
+    snprintf(fd_name, sizeof(fd_name), "/dev/fd/%d", way);
+    ssize_t got = readlink(fd_name, text, sizeof(text));
+    printf("%.*s\n", got > 0 ? (int)got : 0, text);
+    int fd = open(more, O_TMPFILE | O_RDWR, 0600);
+    printf("%d %zd\n", fd < 0 ? errno : 0, write(fd, "x", 1));
+    rmdir(more), rmdir(sets); /* O_TMPFILE made them; of the copy they stay */
+    return 0;
+}
+"""
+
+
+@test(NEEDS)
+def test_a_way_is_no_file():
+    """Streams do not make a file of it, what has no name is made in it, its name is asked for by descriptor."""
+    program = compile_c(ITSELF)
+    with ways() as s:
+        said = same(s, lambda root: [program, root], "streams")
+        proc.expect("w: Is a directory 1" in said and "r: opened -1 Is a directory 1" in said, "what it says of the copy", said)

@@ -183,5 +183,7 @@ int main(int argc, char **argv)
     try_words("/et[c]/pas[s]wd $ROOT/nothing* end");
     try_words("'$ROOT/a/*.txt'");
     try_words("~/b/q*");
+    try_words("$ROOT/with\\ space/* \"$ROOT/with space\"/* $ROOT/'with space'/x*");
+    try_words("\"$ROOT\"/a/*.txt $ROOT/\\a/*.txt $ROOT/'a'*/o* \"\"$ROOT/b/q*");
     return probe_wrong;
 }

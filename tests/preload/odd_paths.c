@@ -110,6 +110,10 @@ static void by_proc(void)
     leaves("/proc/self/cwd/a/../..");
     snprintf(path, sizeof(path), "/dev/fd/%d/../..", fd);
     leaves(path);
+    snprintf(path, sizeof(path), "/dev/fd/%d", fd);
+    char text[PATH_MAX];
+    ssize_t got = readlink(path, text, sizeof(text));
+    printf("  leads to %.*s\n", got > 2 ? 2 : 0, text + got - 2);
     close(fd);
 }
 

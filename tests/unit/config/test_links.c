@@ -59,7 +59,7 @@ static void expect(const char *base, const char *path, bool follow, const char *
 {
     char at[HR_LINK_PATH_MAX];
     (void)snprintf(at, sizeof(at), "%s", base);
-    int len = hr_links_walk(&maps, at, strlen(at), path, follow, read_link);
+    int len = hr_links_walk(&maps, at, strlen(at), path, follow, read_link, NULL);
     if (want) {
         assert_int_equal(len, (int)strlen(want));
         assert_string_equal(at, want);
@@ -97,14 +97,39 @@ static void what_leads_nowhere(void **state)
     expect("/home/u", "data/..", true, NULL);
     expect("/home", "u", true, NULL);
     char at[HR_LINK_PATH_MAX] = "/home/u";
-    assert_int_equal(hr_links_walk(&maps, at, strlen(at), "loop", true, read_link), -ELOOP);
+    assert_int_equal(hr_links_walk(&maps, at, strlen(at), "loop", true, read_link, NULL), -ELOOP);
     char name[300];
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     memset(at, 'a', sizeof(at));
     at[0] = '/';
     at[HR_LINK_PATH_MAX - 200] = '\0';
-    assert_int_equal(hr_links_walk(&maps, at, strlen(at), name, true, read_link), -ENAMETOOLONG);
+    assert_int_equal(hr_links_walk(&maps, at, strlen(at), name, true, read_link, NULL), -ENAMETOOLONG);
+}
+
+static int enters(const char *path)
+{
+    return strcmp(path, "/data/none") == 0 ? -ENOENT : strcmp(path, "/data/train/x.jpg") == 0 ? -ENOTDIR : 0;
+}
+
+static void what_is_climbed_from_is_a_directory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        int result;
+        const char *at;
+    } table[] = {{"data/train/../a", 7, "/data/a"},
+                 {"data/none/../a", -ENOENT, "/data/none"},
+                 {"file/..", -ENOTDIR, "/data/train/x.jpg"},
+                 {"data/../home/u/../u/data", 5, "/data"},
+                 {"data/none", 10, "/data/none"}};
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        char at[HR_LINK_PATH_MAX] = "/home/u";
+        int len = hr_links_walk(&maps, at, strlen(at), table[i].path, true, read_link, enters);
+        assert_int_equal(len, table[i].result);
+        assert_string_equal(at, table[i].at);
+    }
 }
 
 static void the_last_component_may_stay_itself(void **state)
@@ -132,7 +157,7 @@ static void from_a_known_symlink(void **state)
         char path[HR_LINK_PATH_MAX];
         (void)snprintf(path, sizeof(path), "%s", table[i].path);
         asked = 0;
-        int len = hr_links_walk_from(&maps, path, strlen(path), strlen(table[i].link), true, read_link);
+        int len = hr_links_walk_from(&maps, path, strlen(path), strlen(table[i].link), true, read_link, NULL);
         assert_int_equal(len, table[i].want ? (int)strlen(table[i].want) : -ENOENT);
         if (table[i].want) {
             assert_string_equal(path, table[i].want);
@@ -141,7 +166,7 @@ static void from_a_known_symlink(void **state)
     }
     char itself[HR_LINK_PATH_MAX] = "/home/u/data";
     asked = 0;
-    assert_int_equal(hr_links_walk_from(&maps, itself, 12, 12, false, read_link), -ENOENT);
+    assert_int_equal(hr_links_walk_from(&maps, itself, 12, 12, false, read_link, NULL), -ENOENT);
     assert_int_equal(asked, 0);
 }
 
@@ -168,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(where_a_walk_leads, setup),
         cmocka_unit_test_setup(what_leads_nowhere, setup),
+        cmocka_unit_test_setup(what_is_climbed_from_is_a_directory, setup),
         cmocka_unit_test_setup(the_last_component_may_stay_itself, setup),
         cmocka_unit_test_setup(from_a_known_symlink, setup),
         cmocka_unit_test_setup(the_variable, setup),
