@@ -9,6 +9,7 @@ from harness.scene import scene
 from test_cache import READ_TWICE
 from test_faults import DIGEST, Faulty, local_digest
 from test_listing import WALK, Listd
+from test_random import Stage, explored, play
 from test_victims import FILE_BYTES, FILES, run_epochs
 
 OPTIONS = {"ASAN_OPTIONS": "exitcode=99:detect_leaks=1:abort_on_error=0", "TSAN_OPTIONS": "exitcode=99"}
@@ -159,3 +160,13 @@ def test_thread_sanitized_daemon_lists():
 @test(DISK + ("build-thread",), timeout=300, slow=True)
 def test_thread_sanitized_daemon_full_disk():
     full_disk("build-thread")
+
+
+@test(("rclone", "mount", "build-address"), timeout=150, slow=True)
+def test_sanitized_daemon_random_calls():
+    stage = Stage()
+    with explored(stage) as job:
+        daemon = Daemon(job)
+        play(stage, job, 2)
+        proc.expect_equal(job.daemon_pid(), daemon.child.pid, "pid of the daemon that served")
+        daemon.finish()

@@ -280,7 +280,19 @@ const char *draw_path(void)
                                       " ",
                                       "../datax",
                                       "/proc/self/cwd",
-                                      "../data/../data"};
+                                      "../data/../data",
+                                      "../to-tree",
+                                      "../to-tree/a/short.txt",
+                                      "../to-folder",
+                                      "../to-folder/",
+                                      "../to-folder/er/..",
+                                      "../to-folder/../a-b",
+                                      "../to-file",
+                                      "../to-file/",
+                                      "../to-nothing",
+                                      "../to-link",
+                                      "../to-link/still",
+                                      "../to-link/still/three.txt"};
     if (kind < 96) {
         char *path = new_path();
         add(path, odd[draw(sizeof(odd) / sizeof(odd[0]))]);

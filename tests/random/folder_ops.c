@@ -48,12 +48,13 @@ static void say_names(void)
     seen.count = 0;
 }
 
+/* Of a mount point, and of the map's name above it, the listing has another one's. */
 static bool same_inode(DIR *dir, const struct dirent *entry)
 {
-    struct stat stat;
-    return strcmp(entry->d_name, "..") == 0 ||
-           (fstatat(dirfd(dir), entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) == 0 &&
-            stat.st_ino == entry->d_ino);
+    struct statx stat;
+    return strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, "data") == 0 ||
+           (statx(dirfd(dir), entry->d_name, AT_SYMLINK_NOFOLLOW, STATX_INO, &stat) == 0 &&
+            (stat.stx_ino == entry->d_ino || (stat.stx_attributes & STATX_ATTR_MOUNT_ROOT)));
 }
 
 #define INODES_TOLD 10
@@ -62,8 +63,7 @@ static void read_rest(DIR *dir)
 {
     struct dirent *entry;
     size_t same = 0;
-    errno = 0;
-    while ((entry = readdir(dir))) {
+    while ((errno = 0, entry = readdir(dir))) {
         add(entry->d_name, entry->d_type);
         same += seen.count <= INODES_TOLD && same_inode(dir, entry);
     }

@@ -88,6 +88,30 @@ static void run_mmap(void)
     say_pages(map);
 }
 
+static size_t some_page(const struct map *map)
+{
+    return draw((uint32_t)((map->bytes + PAGE - 1) / PAGE)) * PAGE;
+}
+
+/* Over a part of another mapping, which is replaced there. */
+static void run_over(void)
+{
+    struct map *map = some_map();
+    int fd = file_fd();
+    if (!map || map->bytes < 3 * PAGE) {
+        return;
+    }
+    size_t from = some_page(map);
+    size_t bytes = draw((uint32_t)(map->bytes - from)) + 1;
+    off_t offset = draw_offset() & ~(off_t)(PAGE - 1);
+    int flags = MAP_FIXED | (percent(70) ? MAP_PRIVATE : MAP_SHARED);
+    say(" %d %zu %zu %lld %x", fd, from, bytes, (long long)offset, (unsigned)flags);
+    void *at = CALL(mmap(map->at + from, bytes, PROT_READ, flags, fd, offset));
+    say_result(at == MAP_FAILED ? -1 : 0);
+    map->split = true;
+    say_pages(map);
+}
+
 static void run_look(void)
 {
     struct map *map = some_map();
@@ -103,11 +127,6 @@ static void run_touch(void)
         size_t at = draw((uint32_t)map->bytes);
         say(" %zu %s", at, touch_safely(map->at + at, 77) ? "written" : "fault");
     }
-}
-
-static size_t some_page(const struct map *map)
-{
-    return draw((uint32_t)((map->bytes + PAGE - 1) / PAGE)) * PAGE;
 }
 
 static void run_protect(void)
@@ -129,6 +148,7 @@ static void run_sync(void)
     static const int kinds[] = {MS_ASYNC, MS_SYNC, MS_INVALIDATE | MS_ASYNC, MS_SYNC | MS_ASYNC, 64};
     unsigned char residency[PAGES_MAX + 100];
     struct map *map = some_map();
+    uint64_t byte;
     if (!map || map->bytes > PAGES_MAX * PAGE) {
         return;
     }
@@ -147,7 +167,10 @@ static void run_sync(void)
     case 2:
         map->split = true;
         say(" mlock %zu", from);
-        say_result(CALL(mlock(map->at + from, PAGE)) == 0 ? 0 : -1);
+        if (hash_safely(map->at + from, 1,
+                        &byte)) { /* what the kernel says of others depends on what is behind */
+            say_result(CALL(mlock(map->at + from, PAGE)) == 0 ? 0 : -1);
+        }
         munlock(map->at + from, PAGE);
         break;
     default:
@@ -197,7 +220,7 @@ static void run_remap(void)
     }
 }
 
-const struct op map_ops[] = {{"mmap", 45, run_mmap},    {"look", 20, run_look},
-                             {"touch", 15, run_touch},  {"mprotect", 12, run_protect},
-                             {"sync", 15, run_sync},    {"munmap", 15, run_unmap},
-                             {"mremap", 15, run_remap}, {0}};
+const struct op map_ops[] = {
+    {"mmap", 45, run_mmap},        {"look", 20, run_look},      {"touch", 15, run_touch},
+    {"mprotect", 12, run_protect}, {"sync", 15, run_sync},      {"munmap", 15, run_unmap},
+    {"mremap", 15, run_remap},     {"mmap-over", 10, run_over}, {0}};

@@ -75,6 +75,6 @@ struct op {
     void (*run)(void);
 };
 extern const struct op open_ops[], read_ops[], stat_ops[], folder_ops[], walk_ops[], descriptor_ops[],
-    map_ops[], process_ops[], stream_ops[], refused_ops[];
+    map_ops[], process_ops[], stream_ops[], refused_ops[], together_ops[], handed_ops[], raw_ops[];
 
 #endif

@@ -143,7 +143,7 @@ static void run_change(void)
     }
     switch (kind) {
     case 0:
-        SAY_CALL(fchmodat(dirfd, path, 0600, 0));
+        SAY_CALL(fchmodat(dirfd, path, 0700, 0)); /* what is beside the tree stays open to us */
         break;
     case 1:
         SAY_CALL(fchownat(dirfd, path, (uid_t)-1, 0, flags));

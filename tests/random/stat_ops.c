@@ -12,6 +12,11 @@
 
 #define YEAR_2025 1735689600 /* a file that was made meanwhile, beside the tree, is younger */
 
+static long long told_s(long long mtime_s)
+{
+    return mtime_s < YEAR_2025 ? mtime_s : 0;
+}
+
 /* The rules that hold for each file system; a directory's size,
  * links and time are its file system's affair. */
 static void say_stat(const struct stat *stat)
@@ -19,7 +24,7 @@ static void say_stat(const struct stat *stat)
     say(" %o", stat->st_mode & S_IFMT);
     if (S_ISREG(stat->st_mode)) {
         say(" %lld %lu %lld", (long long)stat->st_size, (unsigned long)stat->st_nlink,
-            stat->st_mtime < YEAR_2025 ? (long long)stat->st_mtime : 0);
+            told_s(stat->st_mtime));
         say(" %s %s %s", stat->st_blocks * 512 >= stat->st_size ? "full" : "sparse",
             stat->st_uid == geteuid() ? "own" : "else", stat->st_mode & 0111 ? "x" : "-");
     }
@@ -95,7 +100,7 @@ static void run_statx(void)
             (stat.stx_mask & mask & STATX_BASIC_STATS) == (mask & STATX_BASIC_STATS) ? "all" : "less");
         if (S_ISREG(stat.stx_mode)) {
             say(" %llu", (mask & STATX_SIZE) ? (unsigned long long)stat.stx_size : 0);
-            say(" %lld", (mask & STATX_MTIME) ? (long long)stat.stx_mtime.tv_sec : 0);
+            say(" %lld", (mask & STATX_MTIME) ? told_s(stat.stx_mtime.tv_sec) : 0);
         }
     }
 }

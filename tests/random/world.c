@@ -40,9 +40,7 @@ static void read_list(const char *path)
     FILE *list = fopen(path, "r");
     char *text = NULL;
     size_t room = 0;
-    ssize_t got;
-    while (list && entry_count < ENTRIES_MAX && (got = getline(&text, &room, list)) > 1) {
-        text[got - 1] = '\0';
+    while (list && entry_count < ENTRIES_MAX && getdelim(&text, &room, '\0', list) > 1) {
         entries[entry_count].folder = text[0] == 'd';
         entries[entry_count++].name = strdup(text + 2);
     }
@@ -280,6 +278,9 @@ void say_result(long long result)
 
 void say_end(void)
 {
+    for (size_t i = 0; i < line_used; i++) { /* a name may hold any byte; a line of ours is one */
+        line[i] = (unsigned char)line[i] < ' ' ? '^' : line[i];
+    }
     line[line_used++] = '\n';
     for (size_t done = 0; done < line_used;) {
         ssize_t wrote = write(STDOUT_FILENO, line + done, line_used - done);
