@@ -158,15 +158,17 @@ static inline bool is_refused(const char *path, const char *mode)
            writes_named(path, mode);
 }
 
-/* Before libc makes a file of what is a way. */
-static HR_NOINLINE bool fopen_way(const char *path, const char *mode, FILE **ret)
+/* libc is not to make a file of what is a way. */
+static HR_NOINLINE FILE *fopen_made(FILE *(*real)(const char *, const char *), const char *path,
+                                    const char *mode)
 {
     struct hr_place way;
-    bool is_way = makes(mode) && hr_way_is(AT_FDCWD, path, &way);
-    if (is_way) {
-        *ret = fopen_mapped(&way, mode);
+    if (makes(mode) && hr_way_is(AT_FDCWD, path, &way)) {
+        return fopen_mapped(&way, mode);
     }
-    return is_way;
+    int before = errno;
+    FILE *stream = real(path, mode);
+    return stream || !hr_active ? stream : fopen_again(real, path, mode, before);
 }
 
 static inline FILE *fopen_real(FILE *(*real)(const char *, const char *), const char *path, const char *mode)
@@ -175,13 +177,11 @@ static inline FILE *fopen_real(FILE *(*real)(const char *, const char *), const 
         errno = EROFS;
         return NULL;
     }
-    int before = errno;
-    FILE *stream;
-    if (HR_UNLIKELY(mode[0] != 'r') && fopen_way(path, mode, &stream)) {
-        return stream;
+    if (HR_UNLIKELY(mode[0] != 'r')) {
+        return fopen_made(real, path, mode);
     }
-    stream = real(path, mode);
-    return HR_LIKELY(stream) || !hr_active ? stream : fopen_again(real, path, mode, before);
+    FILE *stream = real(path, mode);
+    return HR_LIKELY(stream) || !hr_active ? stream : fopen_again(real, path, mode, errno);
 }
 
 FILE *fopen(const char *path, const char *mode)
