@@ -44,14 +44,29 @@ CONFIG_LIB := $(B)/lib/config.a
 room_lib = $(B)/lib/$(1).a
 ROOM_LIBS := $(foreach r,$(ROOMS),$(call room_lib,$(r)))
 
-.PHONY: all so command deps demo test test-all bench soak dist install uninstall clean format lint check unit help fuzz
+.PHONY: all so command libraries deps demo test test-all bench dist install uninstall clean format lint check unit help fuzz
 all: so command
 so: $(B)/libheadrace.so
-command: $(B)/headrace
+command: libraries $(B)/headrace
 
 help:
-	@echo "all deps demo test test-all bench soak dist install uninstall clean format lint unit fuzz"
+	@echo 'all                build/libheadrace.so and build/headrace (so, command: one of them)'
+	@echo 'install uninstall  PREFIX=/usr/local DESTDIR='
+	@echo 'dist               a relocatable tarball in build/dist'
+	@echo 'deps               what building and testing needs, by apt'
+	@echo 'demo               an epoch through a real S3 server: local, cold, warm'
+	@echo 'test test-all      builds and tests everything; with the slow tests'
+	@echo 'bench              docs/benchmarks.md, on this machine'
+	@echo 'unit probes fuzz   builds those tests'
+	@echo 'format lint        clang-format on all files; every static check'
+	@echo 'man                manual page and completions'
+	@echo 'clean              removes what was built; not fixtures and virtual environments'
 	@sed -n '2,4s/^# *//p' Makefile
+
+libraries:
+	@if ! command -v pkg-config >/dev/null; then echo 'make: no pkg-config: sh scripts/deps --build' >&2; exit 1; fi
+	@if ! pkg-config --exists --print-errors $(FETCH_PKGS); then \
+		echo 'make: libraries are missing: sh scripts/deps --build' >&2; exit 1; fi
 
 $(O)/so/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -201,12 +216,10 @@ install: all man
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/headrace $(DESTDIR)$(PREFIX)/bin/headrace-entrypoint
 	rm -f $(SHARE)/man/man1/headrace.1 $(COMPLETIONS)
-	cd $(DESTDIR)$(PREFIX)/lib/headrace && rm -f headrace headrace-entrypoint libheadrace.so
-	-rmdir $(DESTDIR)$(PREFIX)/lib/headrace
-soak:
-	@echo "make $@: not available in this version" >&2; exit 2
+	rm -f $(patsubst %,$(DESTDIR)$(PREFIX)/lib/headrace/%,headrace headrace-entrypoint libheadrace.so)
+	if [ -d $(DESTDIR)$(PREFIX)/lib/headrace ]; then rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/headrace; fi
 clean:
 	rm -rf build/obj build/lib build/fuzz build/tests build/libheadrace.so build/headrace build/headrace-dist build/dist build/man build/exports.map \
-		build-address build-undefined build-thread
+		build/cross-* build-address build-undefined build-thread
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
