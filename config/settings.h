@@ -65,7 +65,6 @@ uint64_t hr_settings_count(const struct hr_settings *settings,
 int64_t hr_settings_seconds(const struct hr_settings *settings, enum hr_setting_id id);
 /* whole_bytes: what a `%` is of (statvfs of the cache's file system); not used for plain sizes. */
 uint64_t hr_settings_bytes(const struct hr_settings *settings, enum hr_setting_id id, uint64_t whole_bytes);
-unsigned hr_settings_percent(const struct hr_settings *settings, enum hr_setting_id id); /* 0: a plain size */
 unsigned hr_settings_enum(const struct hr_settings *settings, enum hr_setting_id id);
 /* The value as written, whatever its type; "" is `auto` or `not set`, never NULL. Lives as long as settings.
  */

@@ -86,11 +86,6 @@ uint64_t hr_settings_bytes(const struct hr_settings *settings, enum hr_setting_i
     return (uint64_t)value->number;
 }
 
-unsigned hr_settings_percent(const struct hr_settings *settings, enum hr_setting_id id)
-{
-    return value_of(settings, id, HR_VALUE_SPACE).percent;
-}
-
 unsigned hr_settings_enum(const struct hr_settings *settings, enum hr_setting_id id)
 {
     return (unsigned)value_of(settings, id, words_type(id)).number;

@@ -51,7 +51,8 @@ static const char *intern_dir(const char *dir, size_t len)
     return pool[slot];
 }
 
-const char *hr_cache_dir(void)
+/* As hr_session_dir; "" while not known. */
+static const char *known_dir(void)
 {
     const char *known = atomic_load_explicit(&cache_dir, memory_order_acquire);
     if (HR_UNLIKELY(!known)) {
@@ -246,7 +247,7 @@ static int establish(void)
         if (hr_now_ms() < atomic_load_explicit(&failed_until_ms, memory_order_relaxed)) {
             error = -EIO;
         } else {
-            const char *dir = hr_cache_dir();
+            const char *dir = known_dir();
             error = *dir ? try_join(dir) : -ENOENT;
             if (error) {
                 error = attach_and_join();

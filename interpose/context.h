@@ -34,8 +34,7 @@ bool hr_session_stale(const struct hr_control *control); /* retired, or heartbea
 /* The session as it is now, without attaching. */
 bool hr_session_peek(struct hr_session *ret);
 
-/* cache_dir, terminated, without trailing slash; "" while not known. Valid for ever. */
-const char *hr_cache_dir(void);
+/* cache_dir, terminated, without trailing slash. Valid for ever. */
 const char *hr_session_dir(const struct hr_session *session);
 /* Path of a cache file: length or -errno. */
 int hr_session_file_path(const struct hr_session *session, uint64_t file_id, char *ret_path, size_t room);

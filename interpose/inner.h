@@ -32,7 +32,6 @@
 /* Our pid as the kernel has it, kept right through fork() but not through vfork() or clone(): different means
  * that memory may be a parent's. Slow paths only (one system call). */
 bool hr_pid_is_borrowed(void);
-void hr_pid_remember(void);
 
 /* A file that must allocate because libc's contract says so (realpath(path, NULL)) defines
  * HR_HEAP_BY_CONTRACT. */

@@ -24,14 +24,14 @@ bool hr_pid_is_borrowed(void)
     return remembered_pid != 0 && HR_SYS0(SYS_getpid) != remembered_pid;
 }
 
-void hr_pid_remember(void)
+static void remember_pid(void)
 {
     remembered_pid = (int)HR_SYS0(SYS_getpid);
 }
 
 static void after_fork(void)
 {
-    hr_pid_remember();
+    remember_pid();
     hr_session_after_fork();
 }
 
@@ -57,7 +57,7 @@ __attribute__((constructor)) static void start(void)
         hr_say_init();
         read_maps(text);
         if (hr_maps.count) {
-            hr_pid_remember();
+            remember_pid();
             hr_path_init(&hr_maps);
             hr_view_init();
             hr_alias_init();

@@ -124,7 +124,8 @@ int hr_buf_puts(struct hr_buf *buf, const char *text)
     return hr_buf_append(buf, text, strlen(text));
 }
 
-int hr_buf_vprintf(struct hr_buf *buf, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static int append_format(struct hr_buf *buf, const char *format,
+                                                               va_list args)
 {
     va_list measure;
     va_copy(measure, args);
@@ -146,7 +147,7 @@ int hr_buf_printf(struct hr_buf *buf, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int r = hr_buf_vprintf(buf, format, args);
+    int r = append_format(buf, format, args);
     va_end(args);
     return r;
 }

@@ -33,7 +33,5 @@ int hr_buf_reserve_body(struct hr_buf *buf, size_t bytes);
 int hr_buf_append(struct hr_buf *buf, const void *bytes, size_t len);
 int hr_buf_puts(struct hr_buf *buf, const char *text);
 int hr_buf_printf(struct hr_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int hr_buf_vprintf(struct hr_buf *buf, const char *format, va_list args)
-    __attribute__((format(printf, 2, 0)));
 
 #endif

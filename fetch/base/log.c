@@ -6,8 +6,6 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
-#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,7 +15,7 @@
 
 static const char *const level_names[HR_LOG_LEVEL_COUNT] = {"error", "warning", "info", "debug"};
 
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER; /* guards log_fd and every gate */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER; /* guards log_fd */
 static int log_fd = STDERR_FILENO;
 static atomic_int log_level = HR_LOG_INFO;
 
@@ -39,17 +37,6 @@ int hr_log_open(const char *path, enum hr_log_level level)
     }
     atomic_store(&log_level, (int)level);
     return 0;
-}
-
-int hr_log_level_parse(const char *text, enum hr_log_level *ret_level)
-{
-    for (int i = 0; i < HR_LOG_LEVEL_COUNT; i++) {
-        if (strcasecmp(text, level_names[i]) == 0) {
-            *ret_level = (enum hr_log_level)i;
-            return 0;
-        }
-    }
-    return -EINVAL;
 }
 
 /* Copies text into line[at..], control bytes as \xNN, and returns the new end; stops where the line is full.
@@ -75,7 +62,7 @@ static size_t append_escaped(char *line, size_t at, size_t room, const char *tex
 }
 
 __attribute__((format(printf, 2, 0))) static void write_line(enum hr_log_level level, const char *format,
-                                                             va_list args, unsigned held)
+                                                             va_list args)
 {
     char text[LINE_MAX_BYTES];
     char line[LINE_MAX_BYTES + 8]; /* room for the last escape's terminator */
@@ -87,13 +74,7 @@ __attribute__((format(printf, 2, 0))) static void write_line(enum hr_log_level l
     (void)gmtime_r(&seconds, &utc);
     size_t at = strftime(line, 32, "%Y-%m-%dT%H:%M:%S", &utc);
     at += (size_t)snprintf(line + at, 32, ".%03dZ %s ", (int)(wall_ns / 1000000 % 1000), level_names[level]);
-    char tail[32] = "";
-    if (held > 0) {
-        (void)snprintf(tail, sizeof(tail), " held_back=%u", held);
-    }
-    size_t room = LINE_MAX_BYTES - 1 - strlen(tail);
-    at = append_escaped(line, at, room, text);
-    at += (size_t)snprintf(line + at, sizeof(tail), "%s", tail);
+    at = append_escaped(line, at, LINE_MAX_BYTES - 1, text);
     line[at++] = '\n';
 
     (void)pthread_mutex_lock(&log_lock);
@@ -119,34 +100,7 @@ void hr_log(enum hr_log_level level, const char *format, ...)
     int saved_errno = errno;
     va_list args;
     va_start(args, format);
-    write_line(level, format, args, 0);
+    write_line(level, format, args);
     va_end(args);
-    errno = saved_errno;
-}
-
-void hr_log_rated(struct hr_log_gate *gate, unsigned every_ms, enum hr_log_level level, const char *format,
-                  ...)
-{
-    if ((int)level > atomic_load_explicit(&log_level, memory_order_relaxed)) {
-        return;
-    }
-    int saved_errno = errno;
-    long long now_ms = hr_clock_ms();
-    (void)pthread_mutex_lock(&log_lock);
-    int pass = gate->next_ms == 0 || now_ms >= gate->next_ms;
-    unsigned held = gate->held;
-    if (pass) {
-        gate->next_ms = now_ms + every_ms;
-        gate->held = 0;
-    } else {
-        gate->held++;
-    }
-    (void)pthread_mutex_unlock(&log_lock);
-    if (pass) {
-        va_list args;
-        va_start(args, format);
-        write_line(level, format, args, held);
-        va_end(args);
-    }
     errno = saved_errno;
 }

@@ -10,15 +10,6 @@ enum hr_log_level { HR_LOG_ERROR, HR_LOG_WARNING, HR_LOG_INFO, HR_LOG_DEBUG, HR_
 
 /* path NULL: stderr. 0 or -errno (then the log stays where it was). */
 int hr_log_open(const char *path, enum hr_log_level level);
-/* error|warning|info|debug -> level; -EINVAL. */
-int hr_log_level_parse(const char *text, enum hr_log_level *ret_level);
 void hr_log(enum hr_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* At most one line of this `gate` in `every_ms`; the next one that passes says how many were held back. */
-struct hr_log_gate {
-    long long next_ms;
-    unsigned held;
-};
-void hr_log_rated(struct hr_log_gate *gate, unsigned every_ms, enum hr_log_level level, const char *format,
-                  ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -108,9 +108,6 @@ bool hr_lanes_room(struct hr_list_lanes *lanes, unsigned pages_ahead);
 /* An idle lane takes half of the largest range that is worth it. 1: one did, 0, -ENOMEM. */
 int hr_lanes_steal(struct hr_list_lanes *lanes);
 
-/* More came of late than the picture knew of; where lanes are idle, less of it is enough. */
-bool hr_lane_astray(const struct hr_list_lanes *lanes, const struct lane *lane);
-
 /* The first key behind the lane's last one (at NULL: there is none) has come. 0 or -EPROTO. */
 int hr_lane_tail(struct hr_list_lanes *lanes, uint32_t number, struct hr_key key);
 

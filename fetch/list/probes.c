@@ -96,7 +96,8 @@ static int look_up(struct hr_list_lanes *lanes, struct lane *lane, struct hr_lis
     return 0;
 }
 
-bool hr_lane_astray(const struct hr_list_lanes *lanes, const struct lane *lane)
+/* More came of late than the picture knew of; where lanes are idle, less of it is enough. */
+static bool is_astray(const struct hr_list_lanes *lanes, const struct lane *lane)
 {
     return lane->surplus > ASTRAY_PAGES * lanes->page_keys * lanes->lane_count / lanes->width;
 }
@@ -109,7 +110,7 @@ static int probe_gap(struct hr_list_lanes *lanes, struct lane *lane, uint32_t nu
     struct gap *gap = &lane->gaps[number];
     unsigned parts = pieces > PROBES_A_GAP ? PROBES_A_GAP + 1 : (unsigned)pieces + 1;
 
-    bool astray = hr_lane_astray(lanes, lane);
+    bool astray = is_astray(lanes, lane);
     struct hr_key low = hr_lane_view(gap->first);
     struct hr_key end = hr_lane_gap_end(lane, number);
 
@@ -169,7 +170,7 @@ static int look_ahead(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret
     for (uint32_t i = 0; i < lanes->lane_room; i++) {
         struct lane *lane = &lanes->lanes[i];
         if (lane->used && lane->begun && lanes->lane_count < (unsigned)lanes->width &&
-            hr_lane_astray(lanes, lane)) {
+            is_astray(lanes, lane)) {
             int rc = room_for_look_up(lanes) ? look_up(lanes, lane, ret) : 0;
             if (rc != 0) {
                 lanes->look_ups++;

@@ -13,9 +13,8 @@
 #include "fetch/plan/names.h"
 
 #define SLICE_BYTES (256u << 10)
-#define SLICE_MS 20        /* of reading, then the loop has its turn: far below a heartbeat */
-#define LIST_AGAIN_MS 2000 /* after a failure: as after a failed listing */
-#define FILES_MAX 4096     /* of one import: S3 Inventory writes one for some millions of keys */
+#define SLICE_MS 20    /* of reading, then the loop has its turn: far below a heartbeat */
+#define FILES_MAX 4096 /* of one import: S3 Inventory writes one for some millions of keys */
 
 struct hr_adopting {
     struct hr_plan_tree *tree;

@@ -115,7 +115,7 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
     return 0;
 }
 
-int hr_listing_publish(struct hr_plan_tree *tree, struct hr_index *index)
+static int publish_and_sweep(struct hr_plan_tree *tree, struct hr_index *index)
 {
     hr_tree_say_empty(tree, index); /* before anybody can read that */
     int error = publish(tree, index);
@@ -129,7 +129,7 @@ int hr_listing_replace(struct hr_plan_tree *tree, struct hr_index *index)
 {
     bool running = tree->lister != NULL;
     hr_listing_stop(tree);
-    int error = hr_listing_publish(tree, index);
+    int error = publish_and_sweep(tree, index);
     if (error < 0 && running) {
         hr_listing_want(tree, NULL); /* for who waits for the one that ended */
     }
@@ -269,7 +269,7 @@ static void sealed(void *owner, int error, struct hr_index *index, const struct 
 {
     struct hr_plan_tree *tree = owner;
     hr_listing_report_hidden(tree, builder);
-    error = error == 0 ? hr_listing_publish(tree, index) : error;
+    error = error == 0 ? publish_and_sweep(tree, index) : error;
     if (error < 0) {
         not_written(tree, error);
         return;

@@ -39,9 +39,8 @@ void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker); /
 void hr_listing_stop(struct hr_plan_tree *tree);
 /* Lists anew, from now on, whatever is there. Which end of a listing (list_end.count) it will be. */
 uint64_t hr_listing_again(struct hr_plan_tree *tree);
-/* Makes index (taken over) the tree's generation. Nothing of the tree is being sealed. */
-int hr_listing_publish(struct hr_plan_tree *tree, struct hr_index *index);
-/* The same in the place of what is being listed or sealed, which ends without a word. */
+/* Makes index (taken over) the tree's generation, in the place of what is being listed or sealed, which ends
+ * without a word. */
 int hr_listing_replace(struct hr_plan_tree *tree, struct hr_index *index);
 /* The tree has new names, or could not get them: tells who waits. denied: LIST is not allowed. */
 void hr_listing_ended(struct hr_plan_tree *tree);

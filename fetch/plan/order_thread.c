@@ -40,7 +40,6 @@ struct hr_order_searcher {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     struct job jobs[HR_ORDER_JOBS_MAX];
-    uint64_t tried;
     bool stop;
     pthread_t threads[1 + THREADS_MAX]; /* the first: likely candidates, usual priority */
     unsigned thread_count;
@@ -132,9 +131,9 @@ static void say(struct hr_order_searcher *searcher)
     (void)written; /* full: it is readable */
 }
 
-/* The lock is held. True: there is a result. */
-static bool finish(struct hr_order_searcher *searcher, struct job *job, const struct hr_order_slice *slice,
-                   const struct hr_order *found, uint32_t *permutation, uint64_t tried)
+/* The searcher's lock is held. True: there is a result. */
+static bool finish(struct job *job, const struct hr_order_slice *slice, const struct hr_order *found,
+                   uint32_t *permutation, uint64_t tried)
 {
     if (found && !job->search.found) {
         job->permutation = permutation;
@@ -142,7 +141,6 @@ static bool finish(struct hr_order_searcher *searcher, struct job *job, const st
         free(permutation);
     }
     hr_order_search_finish(&job->search, slice, found, tried);
-    searcher->tried += tried;
     if (job->state == JOB_CANCELLED && job->search.running == 0) {
         end(job);
     }
@@ -174,7 +172,7 @@ static void run(struct hr_order_searcher *searcher, struct job *job, const struc
     }
     uint32_t *permutation = found ? make(&orders) : NULL;
     pthread_mutex_lock(&searcher->lock);
-    bool over = finish(searcher, job, slice, found ? &orders.orders[0] : NULL, permutation, tried);
+    bool over = finish(job, slice, found ? &orders.orders[0] : NULL, permutation, tried);
     pthread_mutex_unlock(&searcher->lock);
     if (over) {
         say(searcher);
@@ -362,12 +360,4 @@ bool hr_order_searcher_take(struct hr_order_searcher *searcher, struct hr_order_
     }
     pthread_mutex_unlock(&searcher->lock);
     return taken;
-}
-
-uint64_t hr_order_searcher_tried(struct hr_order_searcher *searcher)
-{
-    pthread_mutex_lock(&searcher->lock);
-    uint64_t tried = searcher->tried;
-    pthread_mutex_unlock(&searcher->lock);
-    return tried;
 }

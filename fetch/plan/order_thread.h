@@ -41,7 +41,6 @@ int hr_order_searcher_make(struct hr_order_searcher *searcher, uint64_t id, cons
 void hr_order_searcher_cancel(struct hr_order_searcher *searcher,
                               uint64_t id); /* no result will come of it */
 bool hr_order_searcher_take(struct hr_order_searcher *searcher, struct hr_order_result *ret);
-uint64_t hr_order_searcher_tried(struct hr_order_searcher *searcher); /* candidates, by all searches so far */
 
 /* order_room.c */
 /* Cores that we may run on and nobody uses. */

@@ -69,7 +69,8 @@ uint64_t hr_torch_draw(struct hr_mt *mt)
     return next_64(mt) & INT64_MAX;
 }
 
-void hr_torch_permutation(struct hr_mt *mt, uint32_t n, uint32_t *ret)
+/* randperm(n), every torch's below HR_TORCH_SMALL_MAX. */
+static void permute(struct hr_mt *mt, uint32_t n, uint32_t *ret)
 {
     for (uint32_t i = 0; i < n; i++) {
         ret[i] = i;
@@ -132,25 +133,13 @@ void hr_order_make(const struct hr_order *order, uint32_t *ret)
     }
     hr_mt_seed(&mt, order->seed);
     hr_mt_skip(&mt, order->skip);
-    hr_torch_permutation(&mt, order->n, ret);
+    permute(&mt, order->n, ret);
 }
 
 uint32_t hr_order_at(const struct hr_order *order, const uint32_t *permutation, uint32_t position)
 {
     uint64_t at = (uint64_t)position * order->replicas + order->rank;
     return permutation[at % order->n];
-}
-
-uint32_t hr_order_batch(const struct hr_order *order, const uint32_t *permutation, uint32_t batch,
-                        uint32_t batch_size, uint32_t *ret)
-{
-    uint64_t first = (uint64_t)batch * batch_size, length = hr_order_length(order);
-    uint32_t count = 0;
-    while (count < batch_size && first + count < length) {
-        ret[count] = hr_order_at(order, permutation, (uint32_t)(first + count));
-        count++;
-    }
-    return count;
 }
 
 static unsigned reach_of(uint32_t n)

@@ -28,9 +28,8 @@ void hr_mt_seed(struct hr_mt *mt, uint64_t seed);
 uint32_t hr_mt_next(struct hr_mt *mt);
 void hr_mt_skip(struct hr_mt *mt, uint64_t outputs);
 
-/* randperm(n): n numbers into ret. Every torch's below HR_TORCH_SMALL_MAX. */
-void hr_torch_permutation(struct hr_mt *mt, uint32_t n, uint32_t *ret);
-/* Its first `count` numbers (at most n and HR_TORCH_PREFIX_MAX); n below HR_TORCH_SMALL_MAX. */
+/* The first `count` numbers of randperm(n) (at most n and HR_TORCH_PREFIX_MAX); n below HR_TORCH_SMALL_MAX.
+ */
 void hr_torch_prefix(struct hr_mt *mt, uint32_t n, unsigned count, uint32_t *ret);
 /* The int64 that RandomSampler (and each DataLoader iterator, before it) draws from the default generator. */
 uint64_t hr_torch_draw(struct hr_mt *mt);
@@ -69,9 +68,6 @@ uint32_t hr_order_length(const struct hr_order *order); /* of the rank's epoch, 
 void hr_order_make(const struct hr_order *order, uint32_t *ret);
 /* The rank's position-th index, out of what hr_order_make gave. */
 uint32_t hr_order_at(const struct hr_order *order, const uint32_t *permutation, uint32_t position);
-/* Indices of a batch, how many there are: less than batch_size in the last, 0 behind it. */
-uint32_t hr_order_batch(const struct hr_order *order, const uint32_t *permutation, uint32_t batch,
-                        uint32_t batch_size, uint32_t *ret);
 
 /* How many of those seen fit torch's order, as far as HR_TORCH_PREFIX_MAX reaches; 0 when one does not. */
 unsigned hr_order_fits(const struct hr_order *order, const struct hr_order_seen *seen, unsigned count);
