@@ -9,17 +9,15 @@
 #ifndef HR_CONFIG_MAPS_H
 #define HR_CONFIG_MAPS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_MAPS_MAX 32
+#define HR_MAPS_MAX 32         /* ours; tables of a fixed size, since nothing here allocates */
 #define HR_MAP_PATH_MAX 1024   /* bytes of a decoded path, without its terminator */
 #define HR_MAP_BUCKET_MAX 255  /* bytes; S3's oldest buckets */
 #define HR_MAP_PREFIX_MAX 1024 /* bytes: S3's limit of a key */
-#define HR_MAP_URL_MAX                                                                                       \
-    (5 + HR_MAP_BUCKET_MAX + 1 + 3 * HR_MAP_PREFIX_MAX) /* every byte of a prefix as %XX                     \
-                                                         */
+/* Every byte of a prefix as %XX. */
+#define HR_MAP_URL_MAX (5 + HR_MAP_BUCKET_MAX + 1 + 3 * HR_MAP_PREFIX_MAX)
 #define HR_MAP_OPTIONS_MAX 16
 #define HR_MAP_OPTION_TEXT_MAX 1024 /* bytes of a map's names and values, terminators included */
 #define HR_MAPS_MESSAGE_BYTES 256

@@ -35,7 +35,7 @@ enum hr_setting_changed { HR_SETTING_CHANGED_ERROR, HR_SETTING_CHANGED_FOLLOW };
 #define HR_SECONDS_FOREVER INT64_MAX /* never again */
 #define HR_SECONDS_START INT64_C(-1) /* at each start of the daemon, not by age */
 
-#define HR_SETTINGS_MESSAGE_BYTES 512
+#define HR_SETTINGS_MESSAGE_BYTES 512 /* one line with a value and a path in it; longer ones are cut */
 
 struct hr_settings;
 

@@ -9,12 +9,14 @@
  *   index/TREE-GEN.names  struct hr_names, read-only to everybody once published
  *   index/TREE-GEN-BOOT.states   struct hr_states, read-only to clients
  *   index/TREE-GEN-BOOT.uses     struct hr_uses, read-write for clients; hints only
- *   index/TREE-NUMBER-BOOT.dir    struct hr_names (gen is NUMBER), read-only: one directory as it was read
- * before there is an index; it may be replaced or removed any time objects/XX/ID         ID = file_id in 16
- * hex digits, XX = its last two. 0400: a whole object, or a segment (bytes [offset, offset + size) of a large
- * one). 0200, empty: a face, what a program holds open of a large object; it is opened O_WRONLY, so that a
- * read which no hook sees is an error and not an early end dirs/MAPHASH/PATH     stand-in directories, 0111
- * (MAPHASH: hr_map_hash, 16 hex digits) BOOT and TREE are 16 lower-case hex digits, GEN 8.
+ *   index/TREE-NUMBER-BOOT.dir   struct hr_names (gen is NUMBER), read-only: one directory as it was read
+ *                         before there is an index; it may be replaced or removed any time
+ *   objects/XX/ID         ID = file_id in 16 hex digits, XX = its last two
+ *     0400                a whole object, or a segment (bytes [offset, offset + size) of a large one)
+ *     0200, empty         a face, what a program holds open of a large object; it is opened O_WRONLY, so that
+ *                         a read which no hook sees is an error and not an early end
+ *   dirs/MAPHASH/PATH     stand-in directories, 0111 (MAPHASH: hr_map_hash, 16 hex digits)
+ * BOOT and TREE are 16 lower-case hex digits, GEN 8.
  *
  * Writers: [d] the daemon only, [c] clients, [dc] both. The daemon checks everything that clients may write;
  * clients trust what the daemon wrote. A struct that changes its layout changes HR_ABI_VERSION. Everything is
@@ -48,11 +50,10 @@
 #define HR_ANSWERS 4096   /* ring of answers; power of two */
 #define HR_SLOTS 1024     /* requests filled and not yet copied by the daemon; power of two */
 #define HR_MESSAGE_MAX 320
-#define HR_CELL_BYTES                                                                                        \
-    (8u << 20) /* the grid of segments: the size of a range at which S3 is cheapest a byte */
+/* The grid of segments: the size of a range at which S3 is cheapest a byte. */
+#define HR_CELL_BYTES (8u << 20)
 
-/* ---- control
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- control ---- */
 
 /* A context: what one environment means. Found by its key (config/key.h). */
 struct hr_context {
@@ -117,20 +118,19 @@ struct hr_control {
     struct hr_tree trees[HR_TREES_MAX];
 };
 
-#define HR_HEARTBEAT_MS 200
-#define HR_HEARTBEAT_STALE_MS                                                                                \
-    1000 /* older: look at the lock (five missed beats; a loaded machine misses two) */
+#define HR_HEARTBEAT_MS 200 /* ours; what the daemon does between two turns takes some 20 ms */
+/* Older: look at the lock (five missed beats; a loaded machine misses two). */
+#define HR_HEARTBEAT_STALE_MS 1000
 
-/* ---- slots
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- slots ---- */
 
 enum hr_op {
     HR_OP_NONE = 0,
     HR_OP_FETCH = 1, /* entry of tree+gen is wanted; no ticket: wait on its state word */
     HR_OP_LOOK = 2,  /* what is path? answer: error, kind, size, mtime */
     HR_OP_OPEN = 3,  /* path is wanted, not in an index: answer adds file_id */
-    HR_OP_LIST =
-        4, /* the index is wanted (readdir): answered when tree.gen is published, or with its error */
+    /* The index is wanted (readdir): answered when tree.gen is published, or with its error. */
+    HR_OP_LIST = 4,
     HR_OP_STANDIN = 5, /* make the stand-in directory of path in dirs/MAPHASH */
     HR_OP_ANNOUNCE =
         6,             /* hint, not answered: batch `entry` of stream `map_hash` is indices path[0..path_len),
@@ -175,21 +175,20 @@ struct hr_segment_ask {
 #define HR_CLAIM_FULL 2u
 #define HR_CLAIM_MAKE(state, pid, ms)                                                                        \
     ((uint64_t)(state) | ((uint64_t)((uint32_t)(pid)&0x3fffffffu) << 2) | ((uint64_t)(uint32_t)(ms) << 32))
-#define HR_CLAIM_STALE_MS 2000
+#define HR_CLAIM_STALE_MS 2000 /* filling takes microseconds: its owner is dead, or late and starts again */
 
 struct hr_slot {
-    uint32_t
-        checksum;    /* [c] hr_slot_checksum: a slot torn by a late writer is dropped, its owner asks again */
-    uint32_t op;     /* [c] enum hr_op */
-    uint32_t tree;   /* [c] number */
-    uint32_t gen;    /* [c] FETCH: generation that `entry` belongs to */
-    uint32_t entry;  /* [c] FETCH */
-    uint32_t ticket; /* [c] others: from next_ticket, never 0 */
-    uint64_t map_hash;     /* [c] STANDIN */
-    uint32_t pid;          /* [c] for people and for counting */
-    uint32_t tid;          /* [c] */
-    uint32_t context;      /* [c] number */
-    uint32_t path_len;     /* [c] <= HR_KEY_MAX */
+    uint32_t checksum; /* [c] hr_slot_checksum: one torn by a late writer is dropped, its owner asks again */
+    uint32_t op;       /* [c] enum hr_op */
+    uint32_t tree;     /* [c] number */
+    uint32_t gen;      /* [c] FETCH: generation that `entry` belongs to */
+    uint32_t entry;    /* [c] FETCH */
+    uint32_t ticket;   /* [c] others: from next_ticket, never 0 */
+    uint64_t map_hash; /* [c] STANDIN */
+    uint32_t pid;      /* [c] for people and for counting */
+    uint32_t tid;      /* [c] */
+    uint32_t context;  /* [c] number */
+    uint32_t path_len; /* [c] <= HR_KEY_MAX */
     char path[HR_KEY_MAX]; /* [c] relative to the map's root, no leading slash; "" is the root */
     uint8_t pad[16];
 };
@@ -225,8 +224,7 @@ static inline uint32_t hr_slot_checksum(const struct hr_slot *slot, uint32_t pat
     return hash;
 }
 
-/* ---- names, states, uses
- * ---------------------------------------------------------------------------------------- */
+/* ---- names, states, uses ---- */
 
 /* One sealed index file. Entry 0 is the root directory. The children of a directory are contiguous, sorted
  * bytewise by name, and have larger numbers than it; hr_dir.first ascends, so that the directory of an entry
@@ -260,8 +258,8 @@ enum hr_etag_kind {
     HR_ETAG_NONE = 0, /* the store gave none */
     HR_ETAG_MD5 = 1,  /* etag = 16 bytes: 32 lower-case hex digits */
     HR_ETAG_TEXT = 2, /* etag[0..8) offset in text, etag[8..12) length */
-    HR_ETAG_UNKNOWN =
-        3, /* a file of names gave the name alone: nobody knows size (0), mtime and ETag (HR_STATE_BY_NAME) */
+    /* A file of names gave the name alone: nobody knows size (0), mtime and ETag (HR_STATE_BY_NAME). */
+    HR_ETAG_UNKNOWN = 3,
     HR_ETAG_PARTS = 4 /* like MD5, then "-N": N is the uint32_t behind the name in text, not aligned */
 };
 
@@ -330,8 +328,7 @@ struct hr_uses {
     _Atomic uint8_t last[];              /* [c] use_clock of the last open, an entry a byte; 0 never */
 };
 
-/* ---- residents: which inode is which object
- * --------------------------------------------------------------------- */
+/* ---- residents: which inode is which object ---- */
 
 /* Open addressing by hr_ino_slot(ino), linear probing; ino 0 ends a chain, HR_INO_GONE is a tombstone.
  * A record is believed when inode, size, mode 0400 and the nanoseconds of mtime (nonce) match the

@@ -16,8 +16,7 @@
 static const char own_file[] = "libheadrace.so";
 static const char preload_name[] = "LD_PRELOAD=";
 
-/* ---- LD_PRELOAD
- * -------------------------------------------------------------------------------------------------- */
+/* ---- LD_PRELOAD ---- */
 
 static bool is_separator(char c)
 {
@@ -111,16 +110,14 @@ void hr_child_environment(char **copy, char *const envp[])
     *copy = NULL;
 }
 
-/* ---- the program
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
 static bool stat_at(int dirfd, const char *path, int flags, struct stat *ret)
 {
     return hr_sys(SYS_newfstatat, dirfd, (long)path, (long)ret, flags, 0, 0) == 0;
 }
 
-/* ---- the verdict
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the verdict ---- */
 
 static void say_invisible(const char *path, const char *why)
 {
@@ -175,8 +172,7 @@ bool hr_child_is_program(int dirfd, const char *path)
            (stat.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH));
 }
 
-/* ---- PATH
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- PATH ---- */
 
 static bool is_runnable(const char *path)
 {

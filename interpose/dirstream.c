@@ -35,8 +35,7 @@ static struct hr_stream pool[POOL_STREAMS];
 static struct hr_stream *_Atomic chunks[CHUNKS_MAX];
 static _Atomic uint32_t next_guess;
 
-/* ---- the walk
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the walk ---- */
 
 static int compare_names(const char *a, uint32_t a_len, const char *b, uint32_t b_len)
 {
@@ -136,8 +135,7 @@ void hr_walk_name(const struct hr_walk *walk, const struct hr_maps *maps, uint32
     ret->extra = false;
 }
 
-/* ---- the pool
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the pool ---- */
 
 static bool within(const struct hr_stream *base, size_t count, const void *pointer)
 {
@@ -216,8 +214,7 @@ static void release(struct hr_stream *stream)
     atomic_store_explicit(&stream->used, 0, memory_order_release);
 }
 
-/* ---- inode numbers
- * ----------------------------------------------------------------------------------------------- */
+/* ---- inode numbers ---- */
 
 /* False: longer than a key may be, so that nothing can be in there. */
 static bool set_head(struct hr_stream *stream, const struct hr_place *place)
@@ -305,8 +302,7 @@ static uint64_t extra_ino(const struct hr_stream *stream, const struct hr_walk_n
     return hr_object_ino(stream->salt, stream->head, stream->head_len, name->name, name->len);
 }
 
-/* ---- the stream
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the stream ---- */
 
 static int fill(struct hr_stream *stream, const struct hr_place *place)
 {

@@ -16,8 +16,7 @@
 #include "interpose/index.h"
 #include "interpose/path.h"
 
-/* ---- the walk: pure
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the walk: pure ---- */
 
 /* A name that another map puts into this directory. */
 struct hr_walk_extra {
@@ -51,8 +50,7 @@ void hr_walk_begin(struct hr_walk *ret, const struct hr_index *index, uint32_t d
 void hr_walk_name(const struct hr_walk *walk, const struct hr_maps *maps, uint32_t n,
                   struct hr_walk_name *ret);
 
-/* ---- the stream
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the stream ---- */
 
 /* Has this process ever opened one of our streams? */
 extern _Atomic bool hr_dirstream_met;

@@ -46,7 +46,7 @@ static inline bool hr_door_fd(int fd)
 bool hr_door_names_file_looked(const char *path);
 static inline bool hr_door_names_file(const char *path)
 {
-    return __builtin_expect(hr_active, 0) && path && path[0] == '/' && (path[1] == 'p' || path[1] == 'd') &&
+    return __builtin_expect(hr_active, 0) && path && hr_path_may_be_proc(path) &&
            hr_door_names_file_looked(path);
 }
 

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_ELF_INTERP_MAX                                                                                    \
-    256 /* bytes with terminator: the kernel reads as many of a `#!` line (BINPRM_BUF_SIZE) */
+/* Bytes with terminator: the kernel reads as many of a `#!` line (BINPRM_BUF_SIZE). */
+#define HR_ELF_INTERP_MAX 256
 
 enum hr_elf_kind {
     HR_ELF_UNKNOWN = 0, /* neither ELF nor a `#!` line, or damaged */

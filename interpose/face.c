@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 
+#include "interpose/path.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
 #include "interpose/inner.h"
@@ -67,8 +68,7 @@ int hr_face_open(const struct hr_session *session, uint64_t face_id, int flags)
     return fd;
 }
 
-/* ---- the offset
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the offset ---- */
 
 static int64_t move(int fd, int64_t by)
 {
@@ -108,8 +108,7 @@ void hr_face_unclaim(int fd, uint64_t bytes)
     }
 }
 
-/* ---- descriptors by name
- * ---------------------------------------------------------------------------------------- */
+/* ---- descriptors by name ---- */
 
 /* Behind the prefix, or NULL. */
 static const char *behind(const char *text, const char *prefix)
@@ -159,7 +158,7 @@ int hr_face_named_looked(int dirfd, const char *path)
     char folder[64];
     int fd = -1;
     if (path[0] == '/') {
-        fd = path[1] == 'p' || path[1] == 'd' ? named_number(path) : -1;
+        fd = hr_path_may_be_proc(path) ? named_number(path) : -1;
     } else if (dirfd >= 0 && (fd = hr_standin_number(path)) >= 0) {
         /* A number in an open directory: is it that of our descriptors? */
         int len = hr_standin_maybe(fd) ? hr_standin_readlink(dirfd, folder, sizeof(folder) - 1) : -1;

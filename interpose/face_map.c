@@ -1,6 +1,5 @@
 #include "interpose/face_map.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -11,8 +10,8 @@
 #include "interpose/vma.h"
 #include "interpose/inner.h"
 
-#define SEGMENT_PAGE                                                                                         \
-    4096u             /* segments begin and end at multiples of it; a machine of larger pages maps wholes */
+/* Segments begin and end at multiples of it; a machine of larger pages maps wholes. */
+#define SEGMENT_PAGE 4096u
 #define REMEMBERED 64 /* mappings that may grow later; older ones are forgotten and do not */
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -56,7 +55,7 @@ static uint64_t round_up(uint64_t bytes, uint64_t unit)
 }
 
 /* ---- which of them may grow: an entry a mapping, believed only while the kernel shows its first file there
- * ------------------ */
+ * ---- */
 
 struct mapping {
     _Atomic uint32_t seq; /* odd while being written */
@@ -170,8 +169,7 @@ bool hr_face_mapped_at(const void *address)
            hr_vma_find((uintptr_t)address, &vma) && vma.object != 0;
 }
 
-/* ---- pieces
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- pieces ---- */
 
 /* The segment for what lies `done` bytes into the job, opened; *ret_bytes of the job are in it. Pages beyond
  * the object's end belong to the last one. */
@@ -319,8 +317,7 @@ long hr_face_mmap(const struct hr_face *face, void *address, size_t bytes, int p
     return map_job(&job, (uintptr_t)address);
 }
 
-/* ---- growing
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- growing ---- */
 
 /* The rest of the object mapped behind what is there. */
 static long grow_in_place(const struct mapping *mapping, const struct hr_vma *vma, uint64_t old_bytes,

@@ -3,7 +3,6 @@
 #ifndef HR_FACE_READ_H
 #define HR_FACE_READ_H
 
-#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 

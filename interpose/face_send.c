@@ -119,8 +119,7 @@ ssize_t hr_face_copy_range(int in, const struct hr_face *face, off64_t *offset, 
     return flags ? -EINVAL : send_face(&sending, in, offset, bytes);
 }
 
-/* ---- hints
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- hints ---- */
 
 /* bytes 0: up to the end. */
 static void will_need(const struct hr_face *face, uint64_t offset, uint64_t bytes)

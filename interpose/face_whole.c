@@ -26,8 +26,7 @@ void hr_face_want_whole(void)
     atomic_store_explicit(&whole_wanted, true, memory_order_relaxed);
 }
 
-/* ---- the file
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* One round: the file, -EAGAIN when the daemon was replaced meanwhile, -ENOENT when the file was evicted
  * since the answer. */
@@ -74,8 +73,7 @@ HR_NOINLINE int hr_face_open_whole(const struct hr_face *face, int flags)
     return hr_face_open_whole_named(face, flags, path, sizeof(path));
 }
 
-/* ---- in place of the face
- * ---------------------------------------------------------------------------------------- */
+/* ---- in place of the face ---- */
 
 /* The plain file at the face's offset and with its status flags, close-on-exec. */
 static int open_like(int fd, const struct hr_face *face)
@@ -122,8 +120,7 @@ int hr_face_materialise(int fd, const struct hr_face *face)
     return error;
 }
 
-/* ---- all of them
- * ---------------------------------------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 struct faces {
     unsigned count;

@@ -1,6 +1,5 @@
 #include "interpose/getdents.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "interpose/dirstream.h"

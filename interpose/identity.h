@@ -25,8 +25,8 @@ bool hr_identity_lookup(const struct hr_residents *table, uint64_t ino, uint64_t
 bool hr_identity_lookup_face(const struct hr_residents *table, uint64_t ino, uint32_t nonce,
                              struct hr_identity *ret);
 
-#define HR_CACHE_FILE_MODE 0400
-#define HR_FACE_FILE_MODE 0200
+#define HR_CACHE_FILE_MODE 0400 /* what lets clients know such a file by its look */
+#define HR_FACE_FILE_MODE 0200  /* nobody can read it by mistake */
 /* Is it worth a look? Directories and the modes of cache files only. */
 static inline bool hr_identity_maybe(unsigned mode)
 {

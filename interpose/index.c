@@ -7,7 +7,7 @@
 #include "interpose/index_parts.h"
 #include "interpose/tiny.h"
 
-#define SECTION_ALIGN_BYTES 64u
+#define SECTION_ALIGN_BYTES 64u /* a cache line, as abi.h has it */
 #define MD5_HEX_BYTES 32u
 
 /* ---- adopting a mapping -----------------------------------------------------------------------------------

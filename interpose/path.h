@@ -12,9 +12,8 @@
 
 #define HR_PLACE_MAX 4096 /* PATH_MAX */
 
-#define HR_WAY                                                                                               \
-    HR_MAPS_MAX /* no map's: a directory that is there only because a map lies below it (way.h)              \
-                 */
+/* No map's: a directory that is there only because a map lies below it (way.h). */
+#define HR_WAY HR_MAPS_MAX
 
 struct hr_place {
     unsigned map;            /* number of the map in hr_maps, or HR_WAY */
@@ -46,6 +45,12 @@ bool hr_path_led(const char *path);
 static inline bool hr_path_begins(const char *path)
 {
     return path[0] == '/' && hr_path_first[(unsigned char)path[1]];
+}
+
+/* May it be a name in /proc or /dev? By two bytes: those who ask look closer. */
+static inline bool hr_path_may_be_proc(const char *path)
+{
+    return path[0] == '/' && (path[1] == 'p' || path[1] == 'd');
 }
 
 /* The fast half of hr_path_find: false is a certain "not ours, pass it through untouched"; true means look.

@@ -11,11 +11,6 @@
 #include "interpose/way.h"
 #include "interpose/inner.h"
 
-static inline bool may_be_proc(const char *path)
-{
-    return path[0] == '/' && (path[1] == 'p' || path[1] == 'd');
-}
-
 /* Out of line: the hot path keeps its arguments in registers. */
 static HR_NOINLINE bool leads_through_proc(const char *path)
 {
@@ -35,7 +30,7 @@ static HR_NOINLINE bool is_proc_link(const char *path)
 bool hr_path_led(const char *path)
 {
     uint32_t len;
-    return hr_path_linked(path, &len) || (may_be_proc(path) && leads_through_proc(path));
+    return hr_path_linked(path, &len) || (hr_path_may_be_proc(path) && leads_through_proc(path));
 }
 
 bool hr_path_maybe_looked(int dirfd, const char *path)
@@ -109,7 +104,7 @@ static int resolve_as(int dirfd, const char *path, bool walked, struct hr_place 
     if (strnlen(path, HR_PLACE_MAX) == HR_PLACE_MAX) {
         return -ENAMETOOLONG; /* for the kernel, whatever its canonical form */
     }
-    if (may_be_proc(path) && hr_climb_proc(path, &dirfd, &path)) {
+    if (hr_path_may_be_proc(path) && hr_climb_proc(path, &dirfd, &path)) {
         path += strspn(path, "/");
         path = *path ? path : "./";
     }
@@ -152,7 +147,7 @@ bool hr_path_find_as(int dirfd, const char *path, bool follow, struct hr_place *
     if (HR_LIKELY(take_plain(path, ret))) {
         return true;
     }
-    if (!hr_path_maybe(dirfd, path) || (!follow && may_be_proc(path) && is_proc_link(path))) {
+    if (!hr_path_maybe(dirfd, path) || (!follow && hr_path_may_be_proc(path) && is_proc_link(path))) {
         return false;
     }
     int len = resolve(dirfd, path, ret, &inside);
@@ -180,7 +175,7 @@ const char *hr_path_outside(int dirfd, const char *path, struct hr_place *scratc
     if (!hr_active || !hr_path_maybe(dirfd, path)) {
         return path;
     }
-    bool through_proc = may_be_proc(path) && leads_through_proc(path) && !is_proc_link(path);
+    bool through_proc = hr_path_may_be_proc(path) && leads_through_proc(path) && !is_proc_link(path);
     if (path[0] == '/' && !through_proc && !hr_path_under(path, &map, &root)) {
         return path;
     }

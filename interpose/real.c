@@ -44,8 +44,7 @@ struct walk {
     bool libc_seen;
 };
 
-/* ---- the loaded objects
- * -------------------------------------------------------------------------------------------- */
+/* ---- the loaded objects ---- */
 
 /* One of them, in the loader's order. */
 struct loaded {
@@ -133,8 +132,7 @@ static bool is_vdso(const struct loaded *loaded)
     return (uintptr_t)loaded->dynamic - getauxval(AT_SYSINFO_EHDR) < vdso_bytes_max;
 }
 
-/* ---- symbols in one of them
- * ---------------------------------------------------------------------------------------- */
+/* ---- symbols in one of them ---- */
 
 static uint32_t gnu_hash(const char *name)
 {
@@ -340,8 +338,7 @@ void hr_real_resolve(void)
     atomic_store_explicit(&done, true, memory_order_release);
 }
 
-/* ---- one symbol, later
- * ------------------------------------------------------------------------------------------- */
+/* ---- one symbol, later ---- */
 
 struct lookup {
     const char *name;

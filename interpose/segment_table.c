@@ -7,8 +7,7 @@
 #include "interpose/sys.h"
 #include "interpose/inner.h"
 
-/* ---- which file holds what
- * -------------------------------------------------------------------------------------- */
+/* ---- which file holds what ---- */
 
 #define BUCKETS 64 /* powers of two; with the ways: 512 cells, 4 GiB of whole ones, in 24 KiB */
 #define WAYS 8
@@ -118,8 +117,7 @@ void hr_segment_forget(uint64_t face_id, const struct hr_segment *segment)
     }
 }
 
-/* ---- mappings
- * --------------------------------------------------------------------------------------------------- */
+/* ---- mappings ---- */
 
 #define WINDOWS 16 /* of at most a cell: 128 MiB of address space, which is the page cache's memory */
 #define CHANGING (-1)

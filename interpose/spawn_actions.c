@@ -59,8 +59,7 @@ static struct action *actions_of(const posix_spawn_file_actions_t *actions)
     return (struct action *)actions->__actions;
 }
 
-/* ---- is the layout as we know it?
- * --------------------------------------------------------------------------------- */
+/* ---- is the layout as we know it? ---- */
 
 static bool layout_fits_now(void)
 {
@@ -96,8 +95,7 @@ static bool layout_fits(void)
     return answer == YES;
 }
 
-/* ---- which paths are ours
- * ----------------------------------------------------------------------------------------- */
+/* ---- which paths are ours ---- */
 
 enum whose { KERNELS, OURS, OUTSIDE };
 
@@ -184,8 +182,7 @@ static void move_to_fd(struct stand *stand, const struct action *list, int at)
     }
 }
 
-/* ---- rewriting
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- rewriting ---- */
 
 struct rewrite {
     struct action *list;
@@ -366,8 +363,7 @@ static int rewrite_all(struct rewrite *rewrite, bool *ret_cwd_is_mapped)
     return error;
 }
 
-/* ---- the call
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the call ---- */
 
 /* Could any action be about us? No system call. */
 static bool worth_a_look(const struct action *list, int count)

@@ -1,6 +1,5 @@
 /* The one constructor: real symbols, maps, working directory. Contacts nobody. */
 #include <sys/auxv.h>
-#include <unistd.h>
 
 #include "interpose/alias.h"
 #include "interpose/attach.h"

@@ -146,8 +146,7 @@ bool hr_syscall_by_fd(long number, const long *args, long *ret)
     return by_descriptor(number, a, b, c, ret) || by_marked_fd(number, args, ret);
 }
 
-/* ---- calls that can reach a large object by another way than their first argument
- * ------------------------------------------- */
+/* ---- calls that can reach a large object by another way than their first argument ---- */
 
 /* The kernel reads by itself: plain files only. */
 static long submit(const struct iocb *const *requests, long count)

@@ -11,8 +11,7 @@
 #include "interpose/way.h"
 #include "interpose/inner.h"
 
-/* ---- what is there
- * ---------------------------------------------------------------------------------------------- */
+/* ---- what is there ---- */
 
 static const char *rel_of(const struct hr_place *place)
 {
@@ -271,8 +270,7 @@ void hr_view_dir_end(struct hr_view_dir *dir)
     }
 }
 
-/* ---- as the kernel would tell it
- * -------------------------------------------------------------------------------- */
+/* ---- as the kernel would tell it ---- */
 
 static inline uint32_t io_bytes_of(const struct hr_object *object)
 {

@@ -18,8 +18,7 @@
 #define KEPT_FLAGS                                                                                           \
     (O_CLOEXEC | O_NONBLOCK | O_NOATIME | O_NOCTTY | O_PATH | O_ASYNC | O_SYNC | O_APPEND | O_DIRECT)
 
-/* ---- cache files
- * ------------------------------------------------------------------------------------------------ */
+/* ---- cache files ---- */
 
 /* A whole object instead of its face: for reads that no hook sees. path receives its name. */
 static int open_whole(int face_fd, int flags, char *path, size_t room)
@@ -95,8 +94,7 @@ static int open_object(const struct hr_session *session, const struct hr_object 
     return fd == -ENOENT ? -EAGAIN : fd; /* evicted since the answer: ask again */
 }
 
-/* ---- directories
- * ------------------------------------------------------------------------------------------------ */
+/* ---- directories ---- */
 
 static uint64_t standin_hash(const struct hr_place *place)
 {
@@ -176,8 +174,7 @@ int hr_view_standin(const struct hr_place *place, int extra_flags)
     return -EIO;
 }
 
-/* ---- open(2)
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- open(2) ---- */
 
 static bool is_tmpfile(int flags)
 {

@@ -62,8 +62,7 @@ int umount2(const char *target, int flags)
     return hr_door(AT_FDCWD, &target, &place) ? refuse(&place, -EINVAL) : HR_REAL(umount2)(target, flags);
 }
 
-/* ---- a socket's name
- * -------------------------------------------------------------------------------------------- */
+/* ---- a socket's name ---- */
 
 /* False: it is no name in a file system. */
 static bool bind_path(const struct sockaddr_un *address, socklen_t len, char *out)

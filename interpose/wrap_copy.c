@@ -90,8 +90,7 @@ ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset
                : HR_REAL(copy_file_range)(in, in_offset, out, out_offset, bytes, flags);
 }
 
-/* ---- hints
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- hints ---- */
 
 /* *ret: 0 or the error, not negative, which is what posix_fadvise returns. */
 static HR_NOINLINE bool advise_face(int fd, int64_t offset, int64_t bytes, int advice, int *ret)

@@ -11,8 +11,7 @@
 #include "interpose/view.h"
 #include "interpose/inner.h"
 
-/* ---- chdir
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- chdir ---- */
 
 static int enter(const struct hr_place *place)
 {
@@ -69,8 +68,7 @@ int setns(int fd, int type)
     return result;
 }
 
-/* ---- getcwd
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- getcwd ---- */
 
 /* Asks the kernel, not our own copy: right in a vfork child and after a raw fchdir too. Length of the mapped
  * path in `out` (PATH_MAX bytes), 0: the working directory is nothing of ours. */

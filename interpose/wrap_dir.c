@@ -26,8 +26,7 @@ static DIR *open_stream(const struct hr_place *place, int fd)
     return dir;
 }
 
-/* ---- open, close
- * ------------------------------------------------------------------------------------------------- */
+/* ---- open, close ---- */
 
 /* May it be a map's, or on the way to one? */
 static inline bool worth_a_look(int at, const char *path)
@@ -91,8 +90,7 @@ int dirfd(DIR *dir)
                                   : HR_REAL(dirfd)(dir);
 }
 
-/* ---- walk
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- walk ---- */
 
 static inline bool is_special(const DIR *dir)
 {
@@ -252,8 +250,7 @@ off64_t llseek(int fd, off64_t offset, int whence)
     return lseek_any(HR_REAL(llseek), fd, offset, whence);
 }
 
-/* ---- scandir
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- scandir ---- */
 
 typedef int (*filter_fn)(const struct dirent64 *);
 typedef int (*compare_fn)(const struct dirent64 **, const struct dirent64 **);

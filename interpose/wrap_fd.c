@@ -106,8 +106,7 @@ int pidfd_getfd(int pidfd, int target, unsigned flags)
     return fd;
 }
 
-/* ---- fcntl, lockf
- * ----------------------------------------------------------------------------------------------- */
+/* ---- fcntl, lockf ---- */
 
 /* The kernel's lock would be one of a file that every reader of the object shares, and a read lock needs a
  * descriptor that reads; nobody can hold a write lock. */

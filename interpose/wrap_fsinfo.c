@@ -10,7 +10,7 @@
 
 #define FUSE_MAGIC 0x65735546 /* linux/magic.h has it since 5.16 */
 
-#define BLOCK_BYTES 4096
+#define BLOCK_BYTES 4096 /* of statfs' counts: a page */
 
 _Static_assert(sizeof(struct statfs) == sizeof(struct statfs64) &&
                    sizeof(struct statvfs) == sizeof(struct statvfs64),

@@ -67,8 +67,7 @@ static FTSENT *sort_list(FTS *walk, FTSENT *list, size_t count)
     return list;
 }
 
-/* ---- what a node is
- * ----------------------------------------------------------------------------------------------- */
+/* ---- what a node is ---- */
 
 static bool is_dots(const char *name)
 {
@@ -109,8 +108,7 @@ static unsigned short look(const FTS *walk, FTSENT *node, const char *path, bool
     return FTS_D;
 }
 
-/* ---- the children of a directory
- * ---------------------------------------------------------------------------------- */
+/* ---- the children of a directory ---- */
 
 /* Where a child's '/' goes. */
 static size_t end_of(const FTS *walk, const FTSENT *dir)
@@ -216,8 +214,7 @@ static FTSENT *build_children(FTS *walk, FTSENT *dir, enum build build)
     return sort_list(walk, list, count);
 }
 
-/* ---- open, close
- * -------------------------------------------------------------------------------------------------- */
+/* ---- open, close ---- */
 
 static FTSENT *new_root(FTS *walk, FTSENT *parent, const char *path)
 {
@@ -302,8 +299,7 @@ static HR_NOINLINE FTS *open_walk(char *const *paths, int options, compare_fn co
     return walk;
 }
 
-/* ---- the walk
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the walk ---- */
 
 /* A root's turn: its name becomes the last component. */
 static FTSENT *load_root(FTS *walk, FTSENT *node)
@@ -420,8 +416,7 @@ static FTSENT *list_children(FTS *walk, int what)
     return walk->fts_child;
 }
 
-/* ---- which walks
- * -------------------------------------------------------------------------------------------------- */
+/* ---- which walks ---- */
 
 static HR_NOINLINE bool any_is_ours(char *const *paths)
 {

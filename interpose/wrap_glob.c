@@ -12,8 +12,7 @@ _Static_assert(sizeof(glob_t) == sizeof(glob64_t) &&
                    offsetof(glob_t, gl_closedir) == offsetof(glob64_t, gl_closedir),
                "one layout serves both names on 64-bit machines");
 
-/* ---- does a pattern lead into a map?
- * ---------------------------------------------------------------------------------------------- */
+/* ---- does a pattern lead into a map? ---- */
 
 /* Bytes before the first character that may stand for something else. A backslash counts: behind it the text
  * is not what it says. */

@@ -8,8 +8,7 @@
 
 #define EVICTED_TRIES 8 /* each one fetched the object anew: a cache that small cannot serve it */
 
-/* ---- questions
- * ------------------------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 static key_t key_of(const struct stat *stat, int id)
 {
@@ -73,8 +72,7 @@ long fpathconf(int fd, int name)
     return hr_door_fd(fd) ? limit_of(name) : HR_REAL(fpathconf)(fd, name);
 }
 
-/* ---- opened inside libc
- * ------------------------------------------------------------------------------------------ */
+/* ---- opened inside libc ---- */
 
 typedef void *(*open_fn)(const char *path, const void *how);
 

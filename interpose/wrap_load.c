@@ -118,8 +118,7 @@ FUNCTION(dlvsym, "    add x16, x0, #1\n    cmp x16, #1\n    b.ls 0f\n    b hr_lo
          "hr_load_dlvsym");
 #endif
 
-/* ---- the real ones
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the real ones ---- */
 
 /* A program that has no loader's functions at all (before 2.34, without libdl). */
 static void *none(void)
@@ -153,8 +152,7 @@ static void resolve_once(void)
     }
 }
 
-/* ---- dlopen
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- dlopen ---- */
 
 /* Named from a directory of ours it may also be a file outside: then the name changes too. */
 bool hr_load_is_ours(const char *path)
@@ -225,8 +223,7 @@ void *hr_load_mapped_into(Lmid_t space, const char *path, int flags)
     return load_mapped(&target, path);
 }
 
-/* ---- dlsym
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- dlsym ---- */
 
 static bool is_called_by_ours(const void *function)
 {

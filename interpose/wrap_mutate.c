@@ -10,8 +10,7 @@
 #define REFUSE(answer) (int)hr_edge(answer)
 #define FOLLOWS(flags) (!((flags)&AT_SYMLINK_NOFOLLOW))
 
-/* ---- remove
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- remove ---- */
 
 int unlink(const char *path)
 {
@@ -41,8 +40,7 @@ int rmdir(const char *path)
     return hr_door(AT_FDCWD, &path, &place) ? REFUSE(hr_refuse_removal(&place)) : HR_REAL(rmdir)(path);
 }
 
-/* ---- create
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- create ---- */
 
 /* Is it a way's name, which nothing but a directory may get? */
 static HR_NOINLINE bool is_taken(int dirfd, const char *path)
@@ -157,8 +155,7 @@ int mkfifoat(int dirfd, const char *path, mode_t mode)
                                          : MAKE(dirfd, path, HR_REAL(mkfifoat)(dirfd, path, mode));
 }
 
-/* ---- rename, link
- * ------------------------------------------------------------------------------------------------ */
+/* ---- rename, link ---- */
 
 /* What the kernel says of the side that is not ours: of the name, or of the directory it is in. Nothing can
  * be renamed to "/", which is found out last. */
@@ -265,8 +262,7 @@ int linkat(int from_dirfd, const char *from, int to_dirfd, const char *to, int f
                           HR_REAL(linkat)(from_dirfd, from, to_dirfd, to, flags));
 }
 
-/* ---- change by path
- * ---------------------------------------------------------------------------------------------- */
+/* ---- change by path ---- */
 
 int truncate(const char *path, off_t length)
 {
@@ -402,8 +398,7 @@ int utimensat(int dirfd, const char *path, const struct timespec times[2], int f
                                                             : HR_REAL(utimensat)(dirfd, path, times, flags);
 }
 
-/* ---- change by descriptor
- * ---------------------------------------------------------------------------------------- */
+/* ---- change by descriptor ---- */
 
 int fchmod(int fd, mode_t mode)
 {

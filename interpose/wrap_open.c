@@ -94,7 +94,7 @@ static inline bool writes(int flags)
 
 static inline bool may_name_descriptor(const char *path, int flags)
 {
-    return path && path[0] == '/' && (path[1] == 'p' || (path[1] == 'd' && writes(flags)));
+    return path && hr_path_may_be_proc(path) && (path[1] == 'p' || writes(flags));
 }
 
 static inline bool follows(int flags)

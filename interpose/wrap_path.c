@@ -15,10 +15,9 @@
 #define SYS_faccessat2 439 /* the same on every architecture; Linux 5.8 */
 #endif
 
-#define NOT_OURS 1
+#define NOT_OURS 1 /* beside 0 and negative errnos */
 
-/* ---- access
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- access ---- */
 
 static int raw_access(int dirfd, const char *path, int mode, int flags)
 {
@@ -157,8 +156,7 @@ int eaccess(const char *path, int mode)
                                   : raw_access(AT_FDCWD, path, mode, AT_EACCESS));
 }
 
-/* ---- readlink: a map holds no symlinks
- * -------------------------------------------------------------------------- */
+/* ---- readlink: a map holds no symlinks ---- */
 
 /* What a way through /proc says of a stand-in directory ("/proc/self/cwd") is the mapped path. */
 static HR_NOINLINE ssize_t readlink_proc(int dirfd, const char *path, char *buffer, size_t size)
@@ -293,8 +291,7 @@ ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t size,
     return told(dirfd, path, buffer, size, HR_REAL(__readlinkat_chk)(dirfd, path, buffer, size, room));
 }
 
-/* ---- realpath
- * --------------------------------------------------------------------------------------------------- */
+/* ---- realpath ---- */
 
 static char *answer_realpath(const struct hr_place *place, char *resolved)
 {

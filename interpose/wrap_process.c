@@ -63,8 +63,7 @@ static long judge_file(const char **file, char *const envp[], struct hr_place *p
                               : judge_searched(*file, envp, ret_hooked);
 }
 
-/* ---- exec
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- exec ---- */
 
 static HR_NOINLINE long hand_over(long bytes)
 {
@@ -181,8 +180,7 @@ int execle(const char *path, const char *arg, ...)
     return execve(path, argv, envp);
 }
 
-/* ---- posix_spawn: the error is the return value
- * ------------------------------------------------------------------ */
+/* ---- posix_spawn: the error is the return value ---- */
 
 typedef int (*spawn_fn)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
                         char *const[], char *const[]);

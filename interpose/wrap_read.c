@@ -45,8 +45,7 @@ static HR_NOINLINE bool taken_at(int fd, const struct iovec *parts, int count, o
     return is_directory(fd, ret);
 }
 
-/* ---- at the descriptor's offset
- * --------------------------------------------------------------------------------- */
+/* ---- at the descriptor's offset ---- */
 
 static HR_NOINLINE ssize_t read_marked(ssize_t (*real)(int, void *, size_t), int fd, void *buffer,
                                        size_t size)
@@ -82,8 +81,7 @@ ssize_t readv(int fd, const struct iovec *parts, int count)
     return marked(fd) && taken(fd, parts, count, 0, &result) ? result : HR_REAL(readv)(fd, parts, count);
 }
 
-/* ---- at an offset
- * ----------------------------------------------------------------------------------------------- */
+/* ---- at an offset ---- */
 
 static HR_NOINLINE ssize_t pread_marked(ssize_t (*real)(int, void *, size_t, off_t), int fd, void *buffer,
                                         size_t size, off_t offset)
@@ -150,8 +148,7 @@ ssize_t preadv64v2(int fd, const struct iovec *parts, int count, off64_t offset,
                : HR_REAL(preadv64v2)(fd, parts, count, offset, flags);
 }
 
-/* ---- fortified: they end the process when size > room, whatever the descriptor is
- * ------------------------------- */
+/* ---- fortified: they end the process when size > room, whatever the descriptor is ---- */
 
 static HR_NOINLINE ssize_t read_chk_marked(int fd, void *buffer, size_t size, size_t room)
 {

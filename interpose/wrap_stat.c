@@ -16,7 +16,7 @@ _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout on 64-b
 /* "version" of the old entry points: 0 is the kernel's and 1 libc's on x86-64; 0 on aarch64. */
 #define OLD_VERSION_MAX 1
 
-#define NOT_OURS 1
+#define NOT_OURS 1 /* beside 0 and negative errnos */
 
 static int raw_stat(int dirfd, const char *path, struct stat *ret, int flags)
 {

@@ -154,8 +154,7 @@ static HR_NOINLINE bool writes_named(const char *path, const char *mode)
 /* A stream that would write into a cache file, by its descriptor's name. */
 static inline bool is_refused(const char *path, const char *mode)
 {
-    return path && path[0] == '/' && (path[1] == 'p' || path[1] == 'd') && HR_UNLIKELY(hr_active) &&
-           writes_named(path, mode);
+    return path && hr_path_may_be_proc(path) && HR_UNLIKELY(hr_active) && writes_named(path, mode);
 }
 
 /* libc is not to make a file of what is a way. */

@@ -174,8 +174,7 @@ long hr_syscall_first(long number, long a, long b, long c, long d, long e, long 
     return real(number, a, b, c, d, e, f);
 }
 
-/* ---- is it ours? The fast halves of the hooks, so that the rest stays the real call.
- * ---------------------------------- */
+/* ---- is it ours? The fast halves of the hooks, so that the rest stays the real call. ---- */
 
 static bool path_is(long dirfd, long path)
 {

@@ -46,8 +46,7 @@ struct names {
 
 static int walk_entry(struct tree *tree, size_t parent_len, const char *name);
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* 0 or -1 with errno. */
 static int make_room(char **buffer, size_t *room, size_t bytes)
@@ -112,8 +111,7 @@ static int remember(struct tree *tree, const struct stat *stat)
     return 1;
 }
 
-/* ---- one object
- * --------------------------------------------------------------------------------------------------- */
+/* ---- one object ---- */
 
 /* How the object is reached from where we stand. */
 static const char *reach(const struct tree *tree)
@@ -282,8 +280,7 @@ static int walk_entry(struct tree *tree, size_t parent_len, const char *name)
     return skips(tree, result, FTW_SKIP_SUBTREE) ? 0 : result;
 }
 
-/* ---- the start
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the start ---- */
 
 /* FTW_CHDIR: the start itself is seen from the directory it is in. */
 static int enter_parent(struct tree *tree)

@@ -20,8 +20,7 @@ static inline bool refused(int fd)
 
 #define REFUSE(error) hr_edge(-(error))
 
-/* ---- write
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- write ---- */
 
 static inline ssize_t write_any(ssize_t (*real)(int, const void *, size_t), int fd, const void *bytes,
                                 size_t len)
@@ -89,8 +88,7 @@ ssize_t pwritev64v2(int fd, const struct iovec *parts, int count, off64_t offset
     return refused(fd) ? REFUSE(EBADF) : HR_REAL(pwritev64v2)(fd, parts, count, offset, flags);
 }
 
-/* ---- the file's size
- * -------------------------------------------------------------------------------------------- */
+/* ---- the file's size ---- */
 
 int ftruncate(int fd, off_t length)
 {

@@ -16,8 +16,7 @@ enum { KEY, ETAG, NAMES };
 
 _Static_assert(HR_INDEX_ETAG_MAX < VALUE_BYTES_MAX, "one buffer holds both");
 
-/* ---- what an object has
- * ---------------------------------------------------------------------------------------------- */
+/* ---- what an object has ---- */
 
 /* Length of the value in out, -ENODATA. */
 static long value_of(const struct hr_place *place, const struct hr_object *object, unsigned which, char *out)
@@ -85,8 +84,7 @@ static long list_from(const struct hr_place *place, const struct hr_object *obje
     return hand_out(found, len, list, size);
 }
 
-/* ---- whose it is
- * ----------------------------------------------------------------------------------------------- */
+/* ---- whose it is ---- */
 
 enum want { WANT_GET, WANT_LIST, WANT_CHANGE };
 
@@ -158,8 +156,7 @@ static inline bool by_fd(int fd, const struct ask *ask, long *ret)
     return HR_UNLIKELY(hr_active) && by_fd_looked(fd, ask, ret);
 }
 
-/* ---- get, list
- * ------------------------------------------------------------------------------------------------- */
+/* ---- get, list ---- */
 
 ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
 {
@@ -208,8 +205,7 @@ ssize_t flistxattr(int fd, char *list, size_t size)
     return by_fd(fd, &ask, &result) ? result : HR_REAL(flistxattr)(fd, list, size);
 }
 
-/* ---- set, remove
- * ----------------------------------------------------------------------------------------------- */
+/* ---- set, remove ---- */
 
 static const struct ask change = {.want = WANT_CHANGE};
 

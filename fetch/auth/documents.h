@@ -2,7 +2,6 @@
 #ifndef HR_AUTH_DOCUMENTS_H
 #define HR_AUTH_DOCUMENTS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

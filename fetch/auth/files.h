@@ -6,7 +6,7 @@
 
 #include "fetch/auth/env.h"
 
-#define HR_AUTH_PATH_BYTES 4096
+#define HR_AUTH_PATH_BYTES 4096 /* PATH_MAX */
 
 /* The path that `variable` holds (absolute, "~/...", or from the job's PWD), else HOME/fallback. "" when
  * there is none. 0 or -EINVAL with one line. */

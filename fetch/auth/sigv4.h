@@ -10,7 +10,7 @@
 #include "fetch/auth/credentials.h"
 #include "fetch/base/buf.h"
 
-#define HR_SIGV4_HEADERS_MAX 24
+#define HR_SIGV4_HEADERS_MAX 24 /* as many as a request of net has at most */
 #define HR_SIGV4_UNSIGNED "UNSIGNED-PAYLOAD"
 #define HR_SIGV4_EMPTY_HASH "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define HR_SIGV4_DATE_BYTES 17 /* "20130524T000000Z" and its '\0' */

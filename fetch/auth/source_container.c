@@ -12,7 +12,7 @@
 #include "fetch/auth/files.h"
 #include "fetch/base/cleanup.h"
 
-#define TRIES 3
+#define TRIES 3     /* botocore's */
 #define TRY_MS 2000 /* botocore's; the agent is on this machine */
 #define AGENT "http://169.254.170.2"
 #define TOKEN_FILE "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"

@@ -16,7 +16,7 @@
 #include "fetch/base/cleanup.h"
 #include "fetch/base/text.h"
 
-#define TRIES 2
+#define TRIES 2              /* ours; one may get lost */
 #define TRY_MS 1000          /* botocore's: on the machine it answers in a millisecond, elsewhere never */
 #define TOKEN_LIFE_S "21600" /* the longest that is given */
 #define ADDRESS "http://169.254.169.254"

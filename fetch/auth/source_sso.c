@@ -15,9 +15,9 @@
 #include "fetch/base/digest.h"
 #include "fetch/base/text.h"
 
-#define TRIES 3
-#define TRY_MS 10000
-#define URL_MAX_BYTES 4096
+#define TRIES 3            /* as with STS */
+#define TRY_MS 10000       /* as with STS */
+#define URL_MAX_BYTES 4096 /* account and role, percent-encoded, are some hundred */
 
 static int say_login(const struct hr_profile *profile, const char *why, char ret_message[256])
 {

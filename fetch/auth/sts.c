@@ -11,7 +11,7 @@
 #include "fetch/base/digest.h"
 #include "fetch/base/text.h"
 
-#define TRIES 3
+#define TRIES 3                       /* ours */
 #define TRY_MS 10000                  /* ours; answers take tens to hundreds of milliseconds */
 #define PAYLOAD_MAX_BYTES (64 * 1024) /* a web identity token of 20,000 bytes at most, encoded */
 #define DEFAULT_REGION "us-east-1"

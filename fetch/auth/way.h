@@ -3,8 +3,6 @@
 #ifndef HR_AUTH_WAY_H
 #define HR_AUTH_WAY_H
 
-#include <stdbool.h>
-
 #include "fetch/auth/credentials.h"
 
 struct hr_source;
@@ -25,7 +23,7 @@ enum hr_way_text {
     HR_WAY_TEXTS,
 };
 
-#define HR_WAY_VARIABLES_MAX 24
+#define HR_WAY_VARIABLES_MAX 24 /* source_process.c hands on half as many */
 
 struct hr_way {
     const struct hr_source *source;

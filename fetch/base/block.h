@@ -4,8 +4,6 @@
 #ifndef HR_BASE_BLOCK_H
 #define HR_BASE_BLOCK_H
 
-#include <stddef.h>
-
 #include "interpose/abi.h"
 
 #define HR_BLOCK_BYTES HR_CELL_BYTES

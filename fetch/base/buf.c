@@ -1,6 +1,7 @@
 #include "fetch/base/buf.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #ifndef HR_BASE_BUF_H
 #define HR_BASE_BUF_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 #include "fetch/base/hist.h"
 
-#define BUCKETS_AN_OCTAVE 4
+#define BUCKETS_AN_OCTAVE 4 /* a quantile is at most a quarter too large */
 
 /* Octave of the leading bit, then the two bits below it. */
 static unsigned bucket_of(uint64_t us)

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define HR_HIST_BUCKETS 128
+#define HR_HIST_BUCKETS 128 /* 32 octaves of us */
 
 struct hr_hist {
     uint64_t count;

@@ -3,8 +3,8 @@
 #include <sys/statvfs.h>
 
 #define BLOCK_BYTES 4096u /* the block of ext4, XFS and tmpfs: what a small file really takes */
-#define ASK_AFTER_BYTES                                                                                      \
-    (64ull * 1024 * 1024) /* a tenth of a second of a fast disk: the floor is passed by no more */
+/* A tenth of a second of a fast disk: the floor is passed by no more. */
+#define ASK_AFTER_BYTES (64ull * 1024 * 1024)
 #define ASK_AFTER_MS 1000 /* others fill the disk too; statvfs costs 1 us */
 
 uint64_t hr_budget_charge(uint64_t size_bytes)

@@ -28,8 +28,6 @@ struct hr_source_id {
     uint8_t bytes[16]; /* truncated SHA-256 of endpoint, bucket: no identity, no secret */
 };
 
-#define HR_CELL_BYTES                                                                                        \
-    (8u << 20)              /* the grid of segments: the size of a range at which S3 is cheapest a byte */
 #define HR_FACES_MAX 65536u /* then go those that had no segment and no use for the longest time */
 
 enum hr_cached_kind { HR_CACHED_WHOLE = 0, HR_CACHED_FACE = 1, HR_CACHED_SEGMENT = 2 };

@@ -69,8 +69,7 @@ void hr_part_let_go(struct hr_cache *cache, struct hr_part *part)
     part->source = NULL;
 }
 
-/* ---- on a writer thread
- * ----------------------------------------------------------------------------------------- */
+/* ---- on a writer thread ---- */
 
 /* The file was here when the part was given; what it is now is looked at again. */
 static int source_open(const struct hr_cache *cache, struct hr_part *part, int *ret_fd)

@@ -113,8 +113,7 @@ void hr_journal_close(struct hr_journal *journal)
     free(journal);
 }
 
-/* ---- appending
- * -------------------------------------------------------------------------------------------------- */
+/* ---- appending ---- */
 
 static int encode(struct hr_journal *journal, const struct hr_record *record)
 {
@@ -310,8 +309,7 @@ void hr_journal_rewrite(struct hr_journal *journal)
     }
 }
 
-/* ---- epochs
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- epochs ---- */
 
 bool hr_journal_epoch_end(struct hr_journal *journal, uint32_t *ret_epoch)
 {

@@ -13,7 +13,7 @@
 
 #include "fetch/cache/shadow.h"
 
-#define PAGE_BYTES 4096u
+#define PAGE_BYTES 4096u     /* what a file takes at least; sizes are counted in pages */
 #define PASSING_PARTS 64     /* one in so many pages is left to what passes: a moment for late openers */
 #define PASSING_COUNT 4      /* and so many objects, if they are large... */
 #define PASSING_MOST_PARTS 4 /* ...up to this part */
@@ -22,16 +22,15 @@
 #define RECURRING_PARTS 32   /* ...and this part of the cache */
 #define FIRST_PARTS 4        /* of the cache were used when it is full, for a first set to be kept */
 #define LEAD_PARTS 8         /* of the cache: far above what chance gives in a shuffled epoch */
-#define STALE_PARTS 4
-#define EPOCH_PARTS 4
-#define GAP_MEMORY 64   /* objects */
-#define STALE_RESET 8   /* one object that came again while the set was used makes up for so many */
-#define IDLE_PARTS 16   /* of the kept set: fewer hits between two uses of an object are none */
-#define BETTER_PARTS 64 /* recency must be better by one in so many hits */
-#define PATIENCE_MAX 64
-#define UNASKED_PARTS                                                                                        \
-    8 /* of the cache admitted with no use of what came unasked, while that is most of it                    \
-       */
+#define STALE_PARTS 4        /* of the cache came again while the kept set was idle: it goes... */
+#define EPOCH_PARTS 4        /* ...or this part of an epoch, where that is more */
+#define GAP_MEMORY 64        /* objects */
+#define STALE_RESET 8        /* one object that came again while the set was used makes up for so many */
+#define IDLE_PARTS 16        /* of the kept set: fewer hits between two uses of an object are none */
+#define BETTER_PARTS 64      /* recency must be better by one in so many hits */
+#define PATIENCE_MAX 64      /* caches full of arrivals before the next try */
+/* Of the cache admitted with no use of what came unasked, while that is most of it. */
+#define UNASKED_PARTS 8
 
 void hr_policy_list_init(struct hr_policy_list *list)
 {

@@ -7,11 +7,10 @@
 #ifndef HR_CACHE_RESIDENTS_H
 #define HR_CACHE_RESIDENTS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
-#define HR_EVICTED_KEPT                                                                                      \
-    65536u /* more than the descriptors of a big node that are open at once; 4 MiB of records */
+/* More than the descriptors of a big node that are open at once; 4 MiB of records. */
+#define HR_EVICTED_KEPT 65536u
 
 struct hr_residents_table;
 

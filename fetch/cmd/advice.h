@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-#define HR_ADVICE_LINES 8
-#define HR_ADVICE_BYTES 320
+#define HR_ADVICE_LINES 8   /* the rules are about as many */
+#define HR_ADVICE_BYTES 320 /* a line for people; longer ones are cut */
 
 /* A number of a document by its dotted name; 0 where there is none. */
 double hr_report_figure(const json_t *document, const char *name);

@@ -21,8 +21,8 @@
 #define HR_BENCH_REQUESTS 4000 /* per number of connections, when not said */
 #define HR_BENCH_STEPS 8
 #define HR_BENCH_MESSAGE_BYTES 512 /* a URL's start and what is wrong with it */
-#define HR_BENCH_QUIET_MS                                                                                    \
-    2000 /* a store that has not answered by then is named, so that a wrong one is seen */
+/* A store that has not answered by then is named, so that a wrong one is seen. */
+#define HR_BENCH_QUIET_MS 2000
 
 extern char **environ;
 

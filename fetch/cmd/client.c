@@ -25,12 +25,11 @@
 #define SYS_close_range 436 /* Linux 5.9; the same on every architecture */
 #endif
 
-#define HR_START_TRIES                                                                                       \
-    60                    /* a daemon may end between our look and our question, and takes its time for it   \
-                           */
+/* A daemon may end between our look and our question, and takes its time for it. */
+#define HR_START_TRIES 60
 #define HR_READY_MS 30000 /* a daemon with a large cache reads its records before it serves */
-#define HR_LISTEN_WAIT_MS                                                                                    \
-    500 /* who holds the lock is on its way to its socket, or to its end: then we try again */
+/* Who holds the lock is on its way to its socket, or to its end: then we try again. */
+#define HR_LISTEN_WAIT_MS 500
 #define HR_LISTEN_STEP_MS 20
 #define HR_ANSWER_MAX_BYTES (64u << 20) /* as the daemon's */
 

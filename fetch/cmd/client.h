@@ -9,7 +9,7 @@
 #include "config/maps.h"
 #include "config/settings.h"
 
-#define HR_MESSAGE_BYTES 640
+#define HR_MESSAGE_BYTES 640 /* one line with a path in it; longer ones are cut */
 
 /* What a job's environment resolves to. */
 struct hr_job {

@@ -8,8 +8,8 @@
 
 #define HR_MIB (1024u * 1024u)
 #define HR_FILES_BESIDE 64 /* as serve/daemon.c has it: beside the connections, which take up to two each */
-#define HR_DAEMON_BYTES                                                                                      \
-    (128ull * HR_MIB) /* it takes so much beside the setting `memory`: threads, tables, TLS */
+/* It takes so much beside the setting `memory`: threads, tables, TLS. */
+#define HR_DAEMON_BYTES (128ull * HR_MIB)
 #define HR_SPACE_LEAST (1024ull * HR_MIB) /* a cache that holds less evicts what the next epoch needs */
 
 static void check_files(struct hr_doctor *doctor)

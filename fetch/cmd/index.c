@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,8 +14,8 @@
 #include "fetch/cmd/named.h"
 #include "fetch/serve/indexes.h"
 
-#define EXPORT_TRIES 5
-#define WRITE_BYTES (1u << 20)
+#define EXPORT_TRIES 5         /* the index may be replaced between its name and its file */
+#define WRITE_BYTES (1u << 20) /* large enough that a call's own cost does not show */
 
 extern char **environ;
 

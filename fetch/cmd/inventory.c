@@ -14,8 +14,8 @@
 #include "fetch/base/digest.h"
 #include "fetch/base/text.h"
 
-#define HEAD_BYTES 4096
-#define READ_BYTES (1u << 20)
+#define HEAD_BYTES 4096       /* the brace and the blanks before it lie in it */
+#define READ_BYTES (1u << 20) /* large enough that a call's own cost does not show */
 
 bool inventory_is_manifest(const char *path)
 {

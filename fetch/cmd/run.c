@@ -20,8 +20,8 @@
 #include "fetch/cmd/program.h"
 #include "interpose/obstacle.h"
 
-#define HR_SETS_MAX 128
-#define HR_MAP_TEXT_MAX (1u << 20)
+#define HR_SETS_MAX 128            /* ours; there are fewer settings */
+#define HR_MAP_TEXT_MAX (1u << 20) /* ours; the kernel takes 128 KiB in one variable */
 
 extern char **environ;
 

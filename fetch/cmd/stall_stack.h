@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define HR_STACK_FRAMES 48
-#define HR_STACK_WHY_BYTES 160
+#define HR_STACK_FRAMES 48     /* ours; the innermost */
+#define HR_STACK_WHY_BYTES 160 /* a line for people */
 
 struct hr_frame {
     uint64_t address;

@@ -3,7 +3,6 @@
 #ifndef HR_LIST_BUILDER_H
 #define HR_LIST_BUILDER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

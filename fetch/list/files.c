@@ -1,6 +1,5 @@
 #include "fetch/list/files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

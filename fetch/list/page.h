@@ -3,7 +3,6 @@
 #define HR_LIST_PAGE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "fetch/list/ladder.h"

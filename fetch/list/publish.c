@@ -1,7 +1,6 @@
 #include "fetch/list/publish.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,12 +11,11 @@
 #include "fetch/list/builder.h"
 #include "fetch/list/files.h"
 
-#define SECTION_ALIGN_BYTES 64u
+#define SECTION_ALIGN_BYTES 64u  /* a cache line, as abi.h has it */
 #define WRITE_BYTES (256u << 10) /* one pwrite: large enough that its own cost does not show */
 #define HASH_SLOTS_MIN 2u
 
-/* ---- one stream of bytes behind the header
- * ------------------------------------------------------------------ */
+/* ---- one stream of bytes behind the header ---- */
 
 struct writer {
     int fd;
@@ -67,8 +65,7 @@ static void pad_to(struct writer *out, uint64_t offset)
     put(out, zeros, (size_t)(offset - (out->offset + out->fill)));
 }
 
-/* ---- what is written
- * ---------------------------------------------------------------------------------------- */
+/* ---- what is written ---- */
 
 struct sealing {
     struct hr_index_builder *builder;
@@ -284,8 +281,7 @@ static int write_all(struct sealing *sealing)
     return sealing->out.error;
 }
 
-/* ---- sealing
- * ------------------------------------------------------------------------------------------------ */
+/* ---- sealing ---- */
 
 static int map_file(int fd, uint64_t bytes, struct hr_index *ret_index)
 {

@@ -14,7 +14,7 @@
 #include "fetch/base/thread.h"
 #include "fetch/list/publish.h"
 
-#define NICE_LEAST 19
+#define NICE_LEAST 19 /* the least that setpriority takes */
 
 struct hr_recheck {
     struct hr_recheck_options options;

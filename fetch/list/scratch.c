@@ -1,7 +1,6 @@
 #include "fetch/list/scratch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,10 +8,10 @@
 
 #include "fetch/list/files.h"
 
-#define ROOM_MIN_BYTES 4096
+#define ROOM_MIN_BYTES 4096      /* a page */
 #define MEMORY_BYTES (16u << 20) /* more lies in a file: three such arrays of a listing stay below 48 MiB */
-#define FILE_STEP_BYTES                                                                                      \
-    (64ull << 20) /* a file grows by an eighth, at least by this: few calls, little too much */
+/* A file grows by an eighth, at least by this: few calls, little too much. */
+#define FILE_STEP_BYTES (64ull << 20)
 
 static int grow_memory(struct hr_scratch *scratch, size_t bytes)
 {

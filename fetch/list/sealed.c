@@ -40,8 +40,7 @@ static DIR *open_index_dir(const char *index_dir)
     return stream;
 }
 
-/* ---- checking
- * ----------------------------------------------------------------------------------------------- */
+/* ---- checking ---- */
 
 /* Through pread, so that a bad disk is an error and no signal. */
 static int body_checksum(int fd, uint64_t bytes, const _Atomic bool *stop, uint64_t *ret_crc)
@@ -168,8 +167,7 @@ void hr_index_remove(const char *index_dir, uint64_t tree_id, uint32_t gen)
     }
 }
 
-/* ---- finding
- * ------------------------------------------------------------------------------------------------ */
+/* ---- finding ---- */
 
 /* Largest generation below `below`; false: none. */
 static bool newest_below(DIR *stream, uint64_t tree_id, uint64_t below, uint32_t *ret_gen)

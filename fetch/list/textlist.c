@@ -74,8 +74,7 @@ void hr_textlist_figures(const struct hr_textlist *list, struct hr_textlist_figu
     *ret = list->figures;
 }
 
-/* ---- one row
- * -------------------------------------------------------------------------------------------------- */
+/* ---- one row ---- */
 
 struct piece {
     const char *at;
@@ -223,8 +222,7 @@ static int take_row(struct hr_textlist *list, char message[HR_TEXTLIST_MESSAGE_B
     return error;
 }
 
-/* ---- CSV
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- CSV ---- */
 
 static void end_field(struct hr_textlist *list)
 {
@@ -352,8 +350,7 @@ int hr_textlist_end(struct hr_textlist *list, char ret_message[HR_TEXTLIST_MESSA
     return error;
 }
 
-/* ---- S3 Inventory
- * --------------------------------------------------------------------------------------------- */
+/* ---- S3 Inventory ---- */
 
 static struct hr_textlist_columns no_columns(void)
 {

@@ -17,7 +17,7 @@
 #include "fetch/list/filter.h"
 #include "fetch/list/publish.h"
 
-#define HR_TEXTLIST_MESSAGE_BYTES 256
+#define HR_TEXTLIST_MESSAGE_BYTES 256 /* one line; longer ones are cut */
 #define HR_TEXTLIST_NONE (-1)
 
 /* Numbers of columns, from 0; HR_TEXTLIST_NONE: not there. */

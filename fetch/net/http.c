@@ -16,8 +16,8 @@
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
 
-#define URL_MAX_BYTES                                                                                        \
-    65536 /* a 1,024-byte key all percent-encoded is 3 KiB; a continuation token is opaque */
+/* A 1,024-byte key all percent-encoded is 3 KiB; a continuation token is opaque. */
+#define URL_MAX_BYTES 65536
 
 /* A network thread is woken at the end of the loop's turn, or for so many requests at once: making one takes
  * about as long as waking a thread and its going to sleep again. */

@@ -23,7 +23,7 @@ struct hr_http_options {
     const char *user_agent;
 };
 
-#define HR_HTTP_HEADERS_MAX 24
+#define HR_HTTP_HEADERS_MAX 24 /* ours; of an answer the first so many are kept */
 
 struct hr_http_header {
     char *name; /* as sent or received; received ones are lower-cased */

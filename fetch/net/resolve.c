@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,8 @@
 #define REFRESH_MS 30000        /* between lookups of a host in use; shorter than S3's 60 s rotation */
 #define RETRY_MS 5000           /* a refresh that failed; the old addresses stay meanwhile */
 #define FAILURE_KEPT_MS 1000    /* a first lookup that failed: asked again after this */
-#define ROTATING_ADDRESSES                                                                                   \
-    8 /* an answer this long is a sample of a larger set (S3); a shorter one is all there is */
+/* An answer this long is a sample of a larger set (S3); a shorter one is all there is. */
+#define ROTATING_ADDRESSES 8
 #define FORGET_MS 120000     /* an address that samples no longer gave for this long */
 #define AVOID_FIRST_MS 10000 /* after one failed connect; doubles with each further one */
 #define AVOID_MAX_MS 120000

@@ -7,9 +7,6 @@
 #ifndef HR_NET_RESOLVE_H
 #define HR_NET_RESOLVE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 struct hr_resolver;
 struct hr_address;
 

@@ -5,16 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "fetch/base/clock.h"
 #include "fetch/list/textfile.h"
 #include "fetch/plan/inner.h"
 #include "fetch/plan/names.h"
 
-#define SLICE_BYTES (256u << 10)
-#define SLICE_MS 20    /* of reading, then the loop has its turn: far below a heartbeat */
-#define FILES_MAX 4096 /* of one import: S3 Inventory writes one for some millions of keys */
+#define SLICE_BYTES (256u << 10) /* of text, a look at the clock each */
+#define SLICE_MS 20              /* of reading, then the loop has its turn: far below a heartbeat */
+#define FILES_MAX 4096           /* of one import: S3 Inventory writes one for some millions of keys */
 
 struct hr_adopting {
     struct hr_plan_tree *tree;

@@ -12,9 +12,8 @@
 #include "fetch/plan/brought.h"
 #include "fetch/plan/plan.h"
 
-#define HR_PART_BYTES                                                                                        \
-    HR_CELL_BYTES           /* one range of a large object: a cell, so that segments spare requests          \
-                             */
+/* One range of a large object: a cell, so that segments spare requests. */
+#define HR_PART_BYTES HR_CELL_BYTES
 #define HR_PAGE_BYTES 4096u /* segments begin and end on pages (cache.h) */
 #define HR_UNKNOWN_BYTES UINT64_MAX
 

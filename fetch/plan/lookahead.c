@@ -4,7 +4,6 @@
  * are asked for by turns, in the order in which it will open them. */
 #include "fetch/plan/guide.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +11,9 @@
 
 #include "fetch/plan/known.h"
 
-#define HR_BATCH_PARTS_MAX 16
-#define HR_QUEUE_MAX 16384 /* announced objects that wait for their request */
-#define HR_HEADS_MAX 64    /* workers that are served by turns */
+#define HR_BATCH_PARTS_MAX 16 /* of HR_KEY_MAX bytes: batches of 4096 indices */
+#define HR_QUEUE_MAX 16384    /* announced objects that wait for their request */
+#define HR_HEADS_MAX 64       /* workers that are served by turns */
 
 static struct hr_guide *guide_of(struct hr_plan *plan, uint32_t context, bool make)
 {

@@ -56,7 +56,7 @@ static uint32_t legacy_interval(struct hr_mt *mt, uint32_t most)
 
 /* ---- PCG64 (XSL-RR) behind numpy's SeedSequence ---- */
 
-#define POOL 4
+#define POOL 4 /* words, as numpy has it */
 
 struct pcg {
     wide state, step;

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#define LIKELY_SEEDS (1u << 12)
-#define SMALL_SEEDS (1u << 20)
-#define OTHERS_SEEDS (1u << 16)
+#define LIKELY_SEEDS (1u << 12) /* below: written by people, or an epoch's number added */
+#define SMALL_SEEDS (1u << 20)  /* below: 0.1 s on one thread */
+#define OTHERS_SEEDS (1u << 16) /* below: a seed costs a whole shuffle there */
 #define ALL_SEEDS (UINT64_C(1) << 32)
 #define DRAWS 64u                     /* of one outer seed: an iterator draws two, so 32 epochs */
 #define SLICE (1u << 16)              /* 2 ms with the widest vectors, 50 ms without any */

@@ -11,11 +11,11 @@
 
 #include "fetch/plan/order_lanes.h"
 
-#define HR_ORDER_SEEN_MAX 32
-#define HR_ORDER_SETS_MAX 8
-#define HR_ORDER_RECENT_MAX 16
-#define HR_ORDER_REPLICAS_MAX                                                                                \
-    64u /* ranks of one job that are tried; of more, the seed must be a recent one */
+#define HR_ORDER_SEEN_MAX 32   /* indices of one question; all 2^32 seeds are told apart by fewer */
+#define HR_ORDER_SETS_MAX 8    /* directories that the data set may be */
+#define HR_ORDER_RECENT_MAX 16 /* orders found before */
+/* Ranks of one job that are tried; of more, the seed must be a recent one. */
+#define HR_ORDER_REPLICAS_MAX 64u
 
 /* In this order; every set of each before the next. */
 enum hr_order_phase {

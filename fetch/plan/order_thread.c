@@ -15,7 +15,7 @@
 #define IDLE_CORES_MIN 8   /* order_search=auto leaves smaller machines alone */
 #define STACK_BYTES 262144 /* a sieve's blocks and a prefix, 60 KB */
 
-#define NICE_LEAST 19
+#define NICE_LEAST 19 /* the least that setpriority takes */
 /* Python's and numpy's shuffles, for each of the three: half a second, or two where nobody counts them
  * against the trainer (4,000 objects: 16,384 or 65,536 seeds). */
 #define STEPS_QUOTA (1ull << 26)

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HR_MT_WORDS 624u
-#define HR_MT_MIDDLE 397u
+#define HR_MT_WORDS 624u       /* of mt19937's state */
+#define HR_MT_MIDDLE 397u      /* between the words that are mixed */
 #define HR_MT_STEP 1812433253u /* of the seeding, the three are Matsumoto's and Nishimura's */
 #define HR_MT_MATRIX 0x9908b0dfu
 #define HR_MT_UPPER 0x80000000u

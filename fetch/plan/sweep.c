@@ -16,9 +16,8 @@
 #define HR_SWEEP_SHUFFLED_BYTES (64ull << 20)
 #define HR_SWEEP_AHEAD_BYTES (1ull << 30) /* egress: this much... */
 #define HR_SWEEP_AHEAD_FACTOR 4           /* ...and so many times what was asked for */
-#define HR_ANNOUNCED_SHARE                                                                                   \
-    2 /* announced objects fill at most this part of the cache before they are used                          \
-       */
+/* Announced objects fill at most this part of the cache before they are used. */
+#define HR_ANNOUNCED_SHARE 2
 /* What is announced where not all fits: from this part of the cache, as programs wait for it, to that part of
  * the data, which is so many hits less an epoch, but never above the last part of the cache. 6,400 x 110 KB,
  * 4 workers, 30 ms away, a tenth cached: 1,250 files/s; with a 32nd of the cache 500. */

@@ -11,8 +11,8 @@
 #define HR_READERS 1024          /* threads times objects; then the one that was quiet longest is forgotten */
 #define HR_READER_WAYS 4         /* places that one reader may have */
 #define HR_READER_QUIET_MS 10000 /* reads nothing: it needs no share of the window */
-#define HR_START_BYTES                                                                                       \
-    (64u << 10)                  /* a read this near to the start begins at the start: a header was skipped */
+/* A read this near to the start begins at the start: a header was skipped. */
+#define HR_START_BYTES (64u << 10)
 #define HR_SKIP_BYTES (1u << 20) /* gap that reading on may have: what a request costs, in bytes */
 #define HR_RUN_BYTES (1u << 20)  /* so much that was read in order goes on... */
 #define HR_RUN_STEPS 2           /* ...when it went on so often: of many jumps two are neighbours by chance */

@@ -3,12 +3,11 @@
 
 #include <libunwind.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define HR_CRASH_FRAMES 64
+#define HR_CRASH_FRAMES 64               /* ours; the innermost */
 #define HR_CRASH_STACK_BYTES (64 * 1024) /* the handler's own: the crash may be a stack overflow */
 
 static int crash_fd = -1;

@@ -6,7 +6,6 @@
 #define HR_SERVE_JOBS_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "fetch/cache/cache.h"

@@ -8,8 +8,8 @@
 #include "fetch/base/clock.h"
 
 #define HR_WAITS_MAX 4096 /* threads that wait at a time; more are not noted */
-#define HR_WAIT_QUIET_MS                                                                                     \
-    3000 /* three times what clients ask again after: this thread does not wait any more */
+/* Three times what clients ask again after: this thread does not wait any more. */
+#define HR_WAIT_QUIET_MS 3000
 
 const char *hr_wait_reason_name(enum hr_wait_reason reason)
 {

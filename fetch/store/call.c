@@ -9,8 +9,8 @@
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
 
-#define BODY_MAX_BYTES                                                                                       \
-    (64 * 1024 * 1024) /* where the caller sets none: 10,000 keys of 3 KiB encoded, twice over */
+/* Where the caller sets none: 10,000 keys of 3 KiB encoded, twice over. */
+#define BODY_MAX_BYTES (64 * 1024 * 1024)
 #define LIKELY_MAX_BYTES (1ULL << 36) /* an expectation beyond 64 GiB is none */
 #define REDIRECTS_MAX 3               /* in a row, from the store's own address */
 #define REGION_TRIES_MAX 3

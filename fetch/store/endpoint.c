@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOCATION_MAX_BYTES 8192
+#define LOCATION_MAX_BYTES 8192 /* what servers take for a line of headers */
 
 static bool is_lower(char c)
 {

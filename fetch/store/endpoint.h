@@ -7,7 +7,7 @@
 
 #include "fetch/base/buf.h"
 
-#define HR_REGION_BYTES 64
+#define HR_REGION_BYTES 64    /* AWS' longest are below 20 */
 #define HR_ENDPOINT_BYTES 640 /* scheme, host, port, base path */
 
 struct hr_endpoint {

@@ -10,8 +10,8 @@
 #include "fetch/base/text.h"
 #include "fetch/store/etag.h"
 
-#define URL_MAX_BYTES                                                                                        \
-    (128 * 1024)           /* a listing carries a prefix, a start key (3 KiB encoded each) and a token */
+/* A listing carries a prefix, a start key (3 KiB encoded each) and a token. */
+#define URL_MAX_BYTES (128 * 1024)
 #define KEY_MAX_BYTES 4096 /* S3 allows 1024; some stores allow more */
 
 static void request_free_p(struct hr_http_request **request)

@@ -44,14 +44,8 @@ static int open_descriptors(void)
     return count;
 }
 
-int main(int argc, char **argv)
+static void files(void)
 {
-    probe_begin(argc, argv);
-    setvbuf(stdout, NULL, _IONBF, 0);
-    /* A file beside the tree, made anew in either run. */
-    int made = open("outside", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    probe_expect(made >= 0 && write(made, "outside\n", 8) == 8 && close(made) == 0, "cannot make a file");
-    int before = open_descriptors();
     begin();
     open_as(0, "top.txt", O_RDONLY);
     run("standard input", "cat");
@@ -72,6 +66,10 @@ int main(int argc, char **argv)
     begin();
     open_as(0, "a", O_RDONLY);
     run("a directory to read", "cat 2>&1 | sed 's/.*: //'");
+}
+
+static void working_directories(void)
+{
     char *root = probe_path("");
     char *deep = probe_path("a/deep");
     begin();
@@ -111,6 +109,10 @@ int main(int argc, char **argv)
     posix_spawn_file_actions_addchdir_np(&actions, "..");
     posix_spawn_file_actions_addopen(&actions, 0, "data/a-b", O_RDONLY, 0);
     run("up and down", "cat; cat outside");
+}
+
+static void nothing_of_the_tree(void)
+{
     posix_spawn_file_actions_t none;
     pid_t pid;
     int status;
@@ -120,6 +122,19 @@ int main(int argc, char **argv)
     printf("nothing of the tree: %d\n", posix_spawnp(&pid, "echo", &none, NULL, echo, environ));
     waitpid(pid, &status, 0);
     printf("status %d\n", status);
+}
+
+int main(int argc, char **argv)
+{
+    probe_begin(argc, argv);
+    setvbuf(stdout, NULL, _IONBF, 0);
+    /* A file beside the tree, made anew in either run. */
+    int made = open("outside", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    probe_expect(made >= 0 && write(made, "outside\n", 8) == 8 && close(made) == 0, "cannot make a file");
+    int before = open_descriptors();
+    files();
+    working_directories();
+    nothing_of_the_tree();
     printf("descriptors left: %d\n", open_descriptors() - before);
     return probe_wrong;
 }

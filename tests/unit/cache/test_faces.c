@@ -162,8 +162,7 @@ static void flag_survives_growth(void **state)
     assert_int_equal(lab->evicted_count, 0);
 }
 
-/* ---- kill
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- kill ---- */
 
 static void tell_and_hang(void *owner, struct hr_put *put, int error, const struct hr_cached *cached)
 {
@@ -220,8 +219,7 @@ static void killed_in_done(void **state)
     assert_int_equal(hr_loop_new(&lab->loop), 0);
 }
 
-/* ---- leaving
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- leaving ---- */
 
 static void too_many(void **state)
 {

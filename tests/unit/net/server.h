@@ -142,32 +142,10 @@ static inline bool answer_many_headers(struct peer *peer, size_t count, size_t b
     return ok && peer_printf(peer, "\r\n");
 }
 
-/* One request's answer; false: the connection ends. `nth` counts the requests of this connection from 1. */
-static inline bool answer(struct peer *peer, const char *head, unsigned nth)
+/* One that leaves the connection closed, cut or silent. False: it ends; *ret_done: path is such a one. */
+static inline bool answer_broken(struct peer *peer, const char *path, unsigned nth, bool *ret_done)
 {
-    char method[16] = "", path[64] = "";
-    size_t size = 0, more = 0;
-    (void)sscanf(head, "%15s %63s", method, path);
-    bool is_head = strcmp(method, "HEAD") == 0;
-    if (sscanf(path, "/ok/%zu", &size) == 1) {
-        return peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", size) &&
-               (is_head || peer_body(peer, 0, size));
-    }
-    if (sscanf(path, "/chunked/%zu", &size) == 1) {
-        return peer_printf(peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%zx\r\n", size) &&
-               peer_body(peer, 0, size) && peer_printf(peer, "\r\n0\r\n\r\n");
-    }
-    if (sscanf(path, "/error/%zu/%zu", &size, &more) == 2) {
-        return peer_printf(peer, "HTTP/1.1 %zu Bad\r\nContent-Length: %zu\r\n\r\n", size, more) &&
-               peer_body(peer, 0, more);
-    }
-    if (sscanf(path, "/delay/%zu", &size) == 1) {
-        (void)usleep((unsigned)size * 1000);
-        return peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    }
-    if (sscanf(path, "/fields/%zu/%zu", &size, &more) == 2) {
-        return answer_many_headers(peer, size, more);
-    }
+    *ret_done = true;
     if (strcmp(path, "/truncated") == 0) {
         (void)(peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n") &&
                peer_body(peer, 0, 500));
@@ -189,8 +167,8 @@ static inline bool answer(struct peer *peer, const char *head, unsigned nth)
         (void)peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         return false;
     }
-    if (strcmp(path, "/once") ==
-        0) { /* the second request of a connection meets a close, the first an answer */
+    /* The first request of a connection gets an answer, the second meets a close. */
+    if (strcmp(path, "/once") == 0) {
         return nth == 1 && peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     }
     if (strcmp(path, "/once-reset") == 0) {
@@ -208,15 +186,49 @@ static inline bool answer(struct peer *peer, const char *head, unsigned nth)
                peer_body(peer, 0, 500));
         return peer_linger(peer);
     }
+    if (strcmp(path, "/garbage") == 0) {
+        (void)peer_printf(peer, "SSH-2.0-OpenSSH_9.2\r\n");
+        return false;
+    }
+    *ret_done = false;
+    return true;
+}
+
+/* One request's answer; false: the connection ends. `nth` counts the requests of this connection from 1. */
+static inline bool answer(struct peer *peer, const char *head, unsigned nth)
+{
+    char method[16] = "", path[64] = "";
+    size_t size = 0, more = 0;
+    (void)sscanf(head, "%15s %63s", method, path);
+    bool is_head = strcmp(method, "HEAD") == 0, done = false;
+    bool open = answer_broken(peer, path, nth, &done);
+    if (done) {
+        return open;
+    }
+    if (sscanf(path, "/ok/%zu", &size) == 1) {
+        return peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", size) &&
+               (is_head || peer_body(peer, 0, size));
+    }
+    if (sscanf(path, "/chunked/%zu", &size) == 1) {
+        return peer_printf(peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%zx\r\n", size) &&
+               peer_body(peer, 0, size) && peer_printf(peer, "\r\n0\r\n\r\n");
+    }
+    if (sscanf(path, "/error/%zu/%zu", &size, &more) == 2) {
+        return peer_printf(peer, "HTTP/1.1 %zu Bad\r\nContent-Length: %zu\r\n\r\n", size, more) &&
+               peer_body(peer, 0, more);
+    }
+    if (sscanf(path, "/delay/%zu", &size) == 1) {
+        (void)usleep((unsigned)size * 1000);
+        return peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    }
+    if (sscanf(path, "/fields/%zu/%zu", &size, &more) == 2) {
+        return answer_many_headers(peer, size, more);
+    }
     if (strcmp(path, "/trickle") == 0) {
         return answer_trickle(peer);
     }
     if (strcmp(path, "/headers") == 0) {
         return answer_headers(peer);
-    }
-    if (strcmp(path, "/garbage") == 0) {
-        (void)peer_printf(peer, "SSH-2.0-OpenSSH_9.2\r\n");
-        return false;
     }
     if (strncmp(path, "/echo", 5) == 0) {
         size_t len = is_head ? 0 : strlen(head);
