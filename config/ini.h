@@ -2,8 +2,8 @@
  *
  *   # comment, ; comment          whole lines, and after a value when a blank stands before the mark
  *   [section]                     passed as written between the brackets, trimmed ("profile dev", "default")
- *   key = value                   both trimmed; the value may be empty, may hold '=', may be anything after
- * it s3 =                          reported as "s3" with "", and then, because they are indented deeper,
+ *   key = value                   both trimmed; the value may be empty, hold '=', and have anything behind it
+ *   s3 =                          reported as "s3" with "", and then, because they are indented deeper,
  *     addressing_style = path     as "s3.addressing_style"
  *
  * CRLF and a UTF-8 BOM are accepted. Nothing is allocated; no state. Any thread. */

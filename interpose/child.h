@@ -9,12 +9,10 @@
 #include <stddef.h>
 
 /* Looks at the program at (dirfd, path), or at dirfd itself when path is "". Returns
- *   0         envp stays as it is (also: no maps, the file cannot be read, the environment is too large to
- * copy) n > 0     bytes that a copy needs: pass them to hr_child_environment -EACCES   it cannot be preloaded
- * and the working directory is inside a map, where it would see nothing
- * *ret_hooked: the program runs with this object and its maps, so it can read the faces (face.h) that it
- * inherits.
- */
+ *   0: envp stays as it is (also: no maps, the file cannot be read, the environment is too large to copy);
+ *   n > 0: bytes that a copy needs, to be passed to hr_child_environment;
+ *   -EACCES: it cannot be preloaded, and the working directory is inside a map, where it would see nothing.
+ * *ret_hooked: the program runs with this object and its maps, so it reads the faces (face.h) it inherits. */
 long hr_child_judge(int dirfd, const char *path, char *const envp[], bool *ret_hooked);
 /* Is there anything that an exec may start? (Whether it will is the kernel's to say.) */
 bool hr_child_is_program(int dirfd, const char *path);

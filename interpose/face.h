@@ -65,9 +65,7 @@ int64_t hr_face_claim(int fd, const struct hr_face *face, uint64_t wanted, uint6
 void hr_face_unclaim(int fd, uint64_t bytes); /* the last of them were not read after all */
 
 /* Makes fd alone a descriptor of the whole object in one plain file, same offset and close-on-exec, O_RDONLY,
- * for what nothing else serves. Waits for the object. 0, -ENOSPC (the daemon's line: it does not fit the
- * cache).
- */
+ * for what nothing else serves. Waits for the object. 0, -ENOSPC (the daemon's line: it does not fit). */
 int hr_face_materialise(int fd, const struct hr_face *face);
 /* A plain read-only descriptor of the whole object (flags: O_CLOEXEC), instead of the face. */
 int hr_face_open_whole(const struct hr_face *face, int flags);

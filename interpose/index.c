@@ -10,8 +10,7 @@
 #define SECTION_ALIGN_BYTES 64u /* a cache line, as abi.h has it */
 #define MD5_HEX_BYTES 32u
 
-/* ---- adopting a mapping -----------------------------------------------------------------------------------
- */
+/* ---- adopting a mapping ---- */
 
 static bool section_fits(uint64_t offset, uint64_t count, uint64_t unit_bytes, uint64_t file_bytes)
 {
@@ -47,8 +46,7 @@ int hr_index_adopt(struct hr_index *ret, const void *base, uint64_t bytes)
     return 0;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------
- */
+/* ---- names ---- */
 
 static inline uint64_t fold_product(uint64_t a, uint64_t b)
 {
@@ -110,8 +108,7 @@ uint64_t hr_index_hash(uint32_t dir, const char *name, size_t name_len)
     return hr_index_hash_seeded(seed_of(dir), name, name_len);
 }
 
-/* ---- directories ------------------------------------------------------------------------------------------
- */
+/* ---- directories ---- */
 
 /* The children of entry `number`; NULL: it has none. They have larger numbers, so no walk down meets a
  * directory twice, and no walk up either. */
@@ -154,8 +151,7 @@ static uint32_t above(const struct hr_index *index, uint32_t entry)
     return holder < entry ? holder : 0;
 }
 
-/* ---- looking up -------------------------------------------------------------------------------------------
- */
+/* ---- looking up ---- */
 
 /* Number (from 0) of the first child of `dir` whose name is >= name; its count when there is none. */
 static uint32_t lower_bound(const struct hr_index *index, const struct hr_dir *dir, const char *name,
@@ -296,8 +292,7 @@ int hr_index_lookup(const struct hr_index *index, const char *path, size_t path_
     return 0;
 }
 
-/* ---- walking ----------------------------------------------------------------------------------------------
- */
+/* ---- walking ---- */
 
 uint32_t hr_index_child_count(const struct hr_index *index, uint32_t dir_entry)
 {
@@ -368,8 +363,7 @@ int hr_index_path(const struct hr_index *index, uint32_t entry, char *ret_path, 
     return (int)(room - end - 1);
 }
 
-/* ---- ETags ------------------------------------------------------------------------------------------------
- */
+/* ---- ETags ---- */
 
 /* parts 0: no "-N". */
 static int put_md5(const struct hr_entry *entry, uint32_t parts, char *out, size_t room)

@@ -59,9 +59,7 @@ static inline bool leads(const char *pattern, int flags)
     return HR_UNLIKELY(hr_active) && pattern && pattern_leads(pattern, flags);
 }
 
-/* ---- glob
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- glob ---- */
 
 static void *open_dir(const char *path)
 {

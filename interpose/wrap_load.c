@@ -1,9 +1,11 @@
 /* dlopen, dlmopen, dlsym, dlvsym. What the real ones find depends on who calls (RPATH and $ORIGIN of dlopen,
- * RTLD_NEXT of dlsym), so they are reached by a jump: the return address stays the caller's. dlopen of a
- * mapped path    is a call with the cache file's name: a path with a slash needs nobody's RPATH. Libraries
- *                              that it wants by $ORIGIN are not found beside it; LD_LIBRARY_PATH does not
- * lead into a map. RTLD_DEEPBIND              is left out: such a library would find libc's functions before
- * ours. dlsym in a named library   that finds a function which we stand before gives ours (ctypes'
+ * RTLD_NEXT of dlsym), so they are reached by a jump: the return address stays the caller's.
+ *
+ * dlopen of a mapped path is a call with the cache file's name: a path with a slash needs nobody's RPATH.
+ * Libraries that it wants by $ORIGIN are not found beside it; LD_LIBRARY_PATH does not lead into a map.
+ * RTLD_DEEPBIND is left out: such a library would find libc's functions before ours.
+ *
+ * dlsym in a named library that finds a function which we stand before gives ours (ctypes'
  * CDLL('libc.so.6').open). Only if it is the one that ours would call: never one that another preload has
  * replaced. */
 #define HR_LOADER_BY_CONTRACT

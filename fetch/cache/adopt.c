@@ -1,3 +1,4 @@
+/* At start: records whose file is there as they say become objects, all other files go. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

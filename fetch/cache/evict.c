@@ -1,3 +1,4 @@
+/* Objects enter the cache and leave it: tables, record, residents, policy, file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>

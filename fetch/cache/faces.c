@@ -1,3 +1,4 @@
+/* Which face a segment belongs to, and what a face takes along when it leaves. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* The folders below cache_dir, and what lies where in them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

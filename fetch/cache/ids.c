@@ -1,3 +1,4 @@
+/* Numbers of cache files: none is given twice, whatever ends the daemon. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The journal at start: its segments are read and replayed, and the boot is told from earlier ones. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

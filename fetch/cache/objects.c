@@ -1,3 +1,4 @@
+/* A put on a writer thread: the file is made, written, verified, stamped and named. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* May a directory be the cache, and which one is the default? For the command as well. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

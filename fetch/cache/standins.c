@@ -1,3 +1,4 @@
+/* Stand-in directories: made component by component, never through a symlink. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* The tables of objects, by what they are and by number. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* What `doctor` says of limits: files, memory, processor, room. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <sys/resource.h>

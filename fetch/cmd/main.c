@@ -1,3 +1,4 @@
+/* The table of commands, `help` and `version`. */
 #include "fetch/cmd/cmd.h"
 
 #include <stdarg.h>

@@ -11,8 +11,7 @@
 #define DIR_SLOTS_MIN 256 /* power of two */
 #define MD5_HEX_BYTES 32
 
-/* ---- memory -----------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 /* Room for `more` elements behind `count`: half as much again each time. 0 or -ENOMEM. */
 static int grow(void **array, size_t *room, size_t count, size_t more, size_t unit_bytes)
@@ -159,8 +158,7 @@ uint64_t hr_builder_count(const struct hr_index_builder *builder)
     return builder->entry_count - builder->dir_count;
 }
 
-/* ---- keys that are no paths -------------------------------------------------------------------------------
- */
+/* ---- keys that are no paths ---- */
 
 void hr_builder_hide(struct hr_index_builder *builder, enum hr_hidden why, const char *key, size_t key_len)
 {
@@ -202,8 +200,7 @@ static enum hr_hidden dir_fault(const char *dir, size_t dir_len)
     return fault;
 }
 
-/* ---- directories ------------------------------------------------------------------------------------------
- */
+/* ---- directories ---- */
 
 static size_t dir_slot(const struct hr_index_builder *builder, uint32_t parent, const char *name, size_t len)
 {
@@ -300,8 +297,7 @@ static int whole_dir(struct hr_index_builder *builder, const char *dir, size_t d
     return 0;
 }
 
-/* ---- objects ----------------------------------------------------------------------------------------------
- */
+/* ---- objects ---- */
 
 static int hex_digit(char c)
 {

@@ -1,12 +1,10 @@
 /* Which names of a map are there: the options include= and exclude=. Pure; a filter is read-only once made.
  *
  * A list of patterns separated by ','; '\' takes the next byte as it is. '*' and '?' stand for bytes of one
- * part,
- * '**' for any, [a-z] and [!a-z] for one byte of a set. A pattern without '/' is compared with single parts,
- * one with
- * '/' with the path from the map's root ('/' at its beginning says only that). What matches a directory
- * matches all below it. An object is there when no pattern of exclude matches and, with include, one of
- * include does. */
+ * part, '**' for any, [a-z] and [!a-z] for one byte of a set. A pattern without '/' is compared with single
+ * parts, one with '/' with the path from the map's root ('/' at its beginning says only that). What matches a
+ * directory matches all below it. An object is there when no pattern of exclude matches and, with include,
+ * one of include does. */
 #ifndef HR_LIST_FILTER_H
 #define HR_LIST_FILTER_H
 

@@ -10,8 +10,7 @@
 #define WAY_MOST 1e6      /* "very far"; ours */
 #define CUT_STEPS 64.0    /* a cut is as fine as this part of what it divides; ours */
 
-/* ---- keys ------------------------------------------------------------------------------------------------
- */
+/* ---- keys ---- */
 
 int hr_key_compare(struct hr_key a, struct hr_key b)
 {
@@ -67,8 +66,7 @@ uint32_t hr_ladder_leave(struct hr_key low, uint32_t keep, char *ret_cut)
     return 0;
 }
 
-/* ---- sets of bytes ---------------------------------------------------------------------------------------
- */
+/* ---- sets of bytes ---- */
 
 static void set_add(uint64_t set[4], uint8_t byte)
 {
@@ -102,8 +100,7 @@ static bool set_has(const uint64_t set[4], unsigned byte)
     return (set[byte / 64] >> byte % 64 & 1) != 0;
 }
 
-/* ---- levels ----------------------------------------------------------------------------------------------
- */
+/* ---- levels ---- */
 
 /* The level of the byte behind this one. */
 static uint32_t next_level(uint32_t level, uint8_t byte)
@@ -124,8 +121,7 @@ static uint32_t level_at(const struct hr_ladder *ladder, struct hr_key key, uint
     return level;
 }
 
-/* ---- learning --------------------------------------------------------------------------------------------
- */
+/* ---- learning ---- */
 
 void hr_ladder_init(struct hr_ladder *ladder, uint32_t prefix_len)
 {
@@ -211,8 +207,7 @@ static void weigh(struct hr_ladder *ladder)
     ladder->stale = false;
 }
 
-/* ---- guessing --------------------------------------------------------------------------------------------
- */
+/* ---- guessing ---- */
 
 /* Keys of the node `key[:from]` that come before key. */
 static double before_in_node(const struct hr_ladder *ladder, struct hr_key key, uint32_t from)
@@ -340,8 +335,7 @@ uint32_t hr_ladder_cut(struct hr_ladder *ladder, struct hr_key low, struct hr_ke
     return 0;
 }
 
-/* ---- by place alone --------------------------------------------------------------------------------------
- */
+/* ---- by place alone ---- */
 
 /* The bytes seen there; of text in UTF-8 only those that can follow: a character's first, or inside one.
  * */

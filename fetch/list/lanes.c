@@ -20,8 +20,7 @@
 #define LEARN_EVERY 4u
 #define PAGE_KEYS_GUESS 1000.0 /* S3's page, until one has come */
 
-/* ---- beginning and end -----------------------------------------------------------------------------------
- */
+/* ---- beginning and end ---- */
 
 int hr_list_lanes_new(uint32_t prefix_len, unsigned width, struct hr_list_lanes **ret)
 {
@@ -94,8 +93,7 @@ void hr_list_lanes_throttled(struct hr_list_lanes *lanes)
     }
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------------
- */
+/* ---- asking ---- */
 
 /* As far as is known the lane stands at its end. A page would tell that, too, and bring the next lane's keys
  * once more. */
@@ -143,8 +141,7 @@ int hr_list_lanes_next(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *re
     return rc != 0 ? rc : hr_lanes_next_probe(lanes, ret);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 static int see(struct hr_list_lanes *lanes, uint32_t number, int side, struct hr_key key)
 {

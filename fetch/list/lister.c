@@ -42,8 +42,7 @@ struct hr_lister {
     char note[160];
 };
 
-/* ---- asking ----------------------------------------------------------------------------------------------
- */
+/* ---- asking ---- */
 
 /* Which held probe has become needless. */
 static bool moot(void *owner, const struct hr_flight *flight)
@@ -84,8 +83,7 @@ static int ask_lanes(struct hr_lister *lister)
     return rc;
 }
 
-/* ---- ending ----------------------------------------------------------------------------------------------
- */
+/* ---- ending ---- */
 
 /* The owner may free the lister inside. */
 static void finish(struct hr_lister *lister, int error, const char *message)
@@ -105,8 +103,7 @@ static int new_builder(struct hr_lister *lister)
                : rc;
 }
 
-/* ---- falling back ----------------------------------------------------------------------------------------
- */
+/* ---- falling back ---- */
 
 /* Page by page from here on; what several lanes brought is dropped and asked for again. */
 static int narrow(struct hr_lister *lister, const char *why)
@@ -143,8 +140,7 @@ static int narrow_for_good(struct hr_lister *lister, const char *why)
 #define WHY_EMPTY "the store sends empty pages and says there are more"
 #define WHY_WHOLE "the store sends all keys in one answer"
 
-/* ---- taking a page ---------------------------------------------------------------------------------------
- */
+/* ---- taking a page ---- */
 
 static void note_home(struct hr_lister *lister, const char *path, uint32_t path_len)
 {
@@ -355,8 +351,7 @@ static int turn_probe(struct hr_lister *lister, const struct hr_flight *flight, 
     return *ret_complete ? 0 : ask_lanes(lister);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 static int turn(struct hr_lister *lister, const struct hr_flight *flight, bool *ret_complete,
                 char message[HR_PAGE_MESSAGE_BYTES])
@@ -406,8 +401,7 @@ static void landed(void *owner, struct hr_flight *flight)
     }
 }
 
-/* ---- the door --------------------------------------------------------------------------------------------
- */
+/* ---- the door ---- */
 
 int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **ret)
 {

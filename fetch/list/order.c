@@ -1,3 +1,4 @@
+/* Keys of a builder into the order of the file: sorted by directory, doubles and shadowed ones out. */
 #include "fetch/list/builder.h"
 
 #include <errno.h>
@@ -6,8 +7,7 @@
 
 #include "fetch/base/cleanup.h"
 
-/* ---- comparing --------------------------------------------------------------------------------------------
- */
+/* ---- comparing ---- */
 
 static int compare_names(const struct hr_index_builder *builder, uint32_t a, uint32_t b)
 {
@@ -38,8 +38,7 @@ static int compare_fn(const void *a, const void *b, void *builder)
     return compare(builder, *(const uint32_t *)a, *(const uint32_t *)b);
 }
 
-/* ---- sorting one directory --------------------------------------------------------------------------------
- */
+/* ---- sorting one directory ---- */
 
 /* A listing comes in pages that are sorted, from one lane in order or from many lanes in pieces: long runs,
  * mostly one behind the other. */
@@ -180,8 +179,7 @@ static int sort_group(struct hr_index_builder *builder, uint32_t *numbers, size_
     return sort_runs(builder, numbers, count, run_count);
 }
 
-/* ---- grouping ---------------------------------------------------------------------------------------------
- */
+/* ---- grouping ---- */
 
 static void hide_shadowed(struct hr_index_builder *builder, uint32_t number)
 {
@@ -238,8 +236,7 @@ static void group(const struct hr_index_builder *builder, struct hr_build_order 
     }
 }
 
-/* ---- numbering --------------------------------------------------------------------------------------------
- */
+/* ---- numbering ---- */
 
 /* Depth first: a directory takes its children's numbers in one piece, then its child directories come one
  * after the other, each with all that is below it. */

@@ -1,3 +1,4 @@
+/* What one-key requests look at, and what their answers tell. */
 #include "fetch/list/lanes_inside.h"
 
 #include <errno.h>
@@ -205,8 +206,7 @@ int hr_lanes_next_probe(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *r
     return look_ahead(lanes, ret);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 /* Probes under way inside the gap. */
 static void count_probing(const struct hr_list_lanes *lanes, struct lane *lane, uint32_t number)

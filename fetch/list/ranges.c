@@ -1,3 +1,4 @@
+/* Ranges of the lanes: how much is left in them, and how they are split. */
 #include "fetch/list/lanes_inside.h"
 
 #include <errno.h>
@@ -49,8 +50,7 @@ void hr_lane_release(struct lane *lane)
     *lane = (struct lane){.used = false};
 }
 
-/* ---- how much is left ------------------------------------------------------------------------------------
- */
+/* ---- how much is left ---- */
 
 struct hr_key hr_lane_gap_end(const struct lane *lane, uint32_t number)
 {
@@ -98,8 +98,7 @@ double hr_lanes_keys(struct hr_list_lanes *lanes)
     return sum;
 }
 
-/* ---- gaps ------------------------------------------------------------------------------------------------
- */
+/* ---- gaps ---- */
 
 /* The lane and gap that a string lies in: behind the cut, up to the next. */
 struct lane *hr_lane_find(struct hr_list_lanes *lanes, struct hr_key at, uint32_t *ret_gap)
@@ -165,8 +164,7 @@ int hr_lane_advance(struct lane *lane, struct hr_key key)
     return rc < 0 ? rc : hr_lane_copy(key, &gap->first);
 }
 
-/* ---- stealing --------------------------------------------------------------------------------------------
- */
+/* ---- stealing ---- */
 
 static int new_seam(struct hr_list_lanes *lanes, uint32_t *ret)
 {

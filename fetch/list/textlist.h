@@ -1,12 +1,11 @@
 /* Rows of text -> keys of an index builder: a file of names (list=FILE) and S3 Inventory's CSV.
  *
- * CSV: rows end in LF or CRLF, fields are separated by ','; a field that begins with '"' ends at the next
- * single
- * '"', "" in it is one, and it may hold commas and line ends. Empty lines are passed over. %XX in a key is
- * that byte (a '%' is written %25), with plus_is_space a '+' is a blank, as S3 Inventory writes keys. Keys
- * are whole keys of the bucket; those outside the prefix are counted and left out. A size or time that is not
- * there makes an entry of which the name alone is known (HR_ETAG_UNKNOWN). Fed in any pieces; believes
- * nothing. */
+ * CSV: rows end in LF or CRLF, fields are separated by ','; a field that begins with '"' ends at the
+ * next single '"', "" in it is one, and it may hold commas and line ends. Empty lines are passed over. %XX in
+ * a key is that byte (a '%' is written %25), with plus_is_space a '+' is a blank, as S3 Inventory writes
+ * keys. Keys are whole keys of the bucket; those outside the prefix are counted and left out. A size or time
+ * that is not there makes an entry of which the name alone is known (HR_ETAG_UNKNOWN). Fed in any pieces;
+ * believes nothing. */
 #ifndef HR_LIST_TEXTLIST_H
 #define HR_LIST_TEXTLIST_H
 

@@ -1,3 +1,4 @@
+/* What a search may take of this machine. */
 #include "fetch/plan/order_thread.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* One entry of a warming: asked for whole, or cell by cell. */
 #include "fetch/plan/warm_inside.h"
 
 #include <errno.h>

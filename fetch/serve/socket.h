@@ -1,17 +1,17 @@
 /* The daemon's Unix socket: one JSON request line in, one JSON answer line out, then the connection ends.
  *
  *   {"op":"attach","key":HEX32,"env":["NAME=VALUE",...],"program":NAME} (a job's: jobs.h)
- * -> {"context":N,"trees":[...],"warning":"..."}
- *   {"op":"look"|"open"|"list","tree":N,"path":"..."}      ->
- * {"kind":"file"|"dir","size":..,"mtime_ns":..,"file":PATH} (list: "index":PATH of the published names; open
- * of a large object: "file" is "" and "face" its number)
- *   {"op":"segment","tree":N,"face":N,"offset":N,"bytes":N} -> {"file":PATH,"offset":N,"size":N}: what lies
- * where in the object; it holds the byte at the offset asked for
- *   those of errands.h
- *   {"op":"status"}                                        -> the status document
- *   {"op":"waits"}                                         -> {"waits":[...]}: waits.h
- *   {"op":"report"}                                        -> {"jobs":[...]}: jobs.h
- *   {"op":"stop"}                                          -> {} once it is on its way
+ *     -> {"context":N,"trees":[...],"warning":"..."}
+ *   {"op":"look"|"open"|"list","tree":N,"path":"..."}
+ *     -> {"kind":"file"|"dir","size":..,"mtime_ns":..,"file":PATH}
+ *        list: "index":PATH of the published names; open of a large object: "file" is "", "face" its number
+ *   {"op":"segment","tree":N,"face":N,"offset":N,"bytes":N}
+ *     -> {"file":PATH,"offset":N,"size":N}: what lies where in the object, the byte asked for in it
+ *   {"op":"status"} -> the status document
+ *   {"op":"waits"}  -> {"waits":[...]}: waits.h
+ *   {"op":"report"} -> {"jobs":[...]}: jobs.h
+ *   {"op":"stop"}   -> {} once it is on its way
+ *   and those of errands.h
  * An answer that failed is {"error":"one line","errno":N}. Paths are percent-encoded (keys may hold any
  * byte). The environment of attach carries secrets: the socket is 0600, the peer's uid is checked, buffers
  * are zeroed. */

@@ -1,7 +1,7 @@
-/* A program without hooks (linked statically) that was handed an object's descriptor and a mapped
- * directory's. bare -c BYTES                                         copies so much of its standard input, as
- * head does bare rows AT LEN SCRATCH SECONDS CACHE FACE DARK      every way to get bytes or names out of the
- * two descriptors, and out of the cache directory */
+/* A program without hooks (linked statically) that was handed an object's descriptor and a directory's.
+ *   bare -c BYTES      copies so much of its standard input, as head does
+ *   bare rows AT LEN SCRATCH SECONDS CACHE FACE DARK
+ *                      every way to get bytes or names out of the two, and out of the cache directory */
 #include <dirent.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>

@@ -1,7 +1,8 @@
 /* Runs the rows on an object and a directory, with hooks or without; makes the object; or starts a program
- * with descriptors of both by a system call that no hook sees. rows run OBJECT AT LEN DARK SCRATCH SECONDS
- * [PART-OF-A-ROW'S-NAME] rows make FILE BYTES rows start OBJECT DARK PROGRAM ARG...     PROGRAM gets the two
- * descriptors' numbers after its ARGs */
+ * with descriptors of both by a system call that no hook sees.
+ *   rows run OBJECT AT LEN DARK SCRATCH SECONDS [PART-OF-A-ROW'S-NAME]
+ *   rows make FILE BYTES
+ *   rows start OBJECT DARK PROGRAM ARG...    PROGRAM gets the two descriptors' numbers after its ARGs */
 #include <sys/syscall.h>
 
 #include "tests/e2e/poison/rows.h"
