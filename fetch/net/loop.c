@@ -1,8 +1,8 @@
 #include "fetch/net/loop.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,16 +28,6 @@ struct watch {
     bool resting;        /* not watched, and epoll has it until it says something */
 };
 
-struct post {
-    hr_loop_fn fn;
-    void *owner;
-};
-
-struct posts {
-    struct post *list;
-    size_t count, room;
-};
-
 struct hr_loop {
     int epoll_fd;
     int wake_fd;
@@ -45,13 +35,10 @@ struct hr_loop {
     size_t watch_room;
     struct hr_timer **heap; /* binary, earliest first */
     size_t timer_count, timer_room;
-    struct post each_turn;
+    hr_loop_fn each_turn;
+    void *each_turn_owner;
     struct hr_turn_end *ends; /* owed by this turn */
-
-    pthread_mutex_t lock; /* guards `posted` */
-    struct posts posted;  /* filled by any thread */
-    struct posts running; /* the loop's own; swapped with `posted`, so that neither allocates once warm */
-    atomic_bool stop;
+    atomic_bool stop;         /* set by any thread */
 };
 
 int hr_loop_new(struct hr_loop **ret)
@@ -75,7 +62,6 @@ int hr_loop_new(struct hr_loop **ret)
         free(loop);
         return r;
     }
-    (void)pthread_mutex_init(&loop->lock, NULL);
     *ret = loop;
     return 0;
 }
@@ -87,11 +73,8 @@ void hr_loop_free(struct hr_loop *loop)
     }
     (void)close(loop->epoll_fd);
     (void)close(loop->wake_fd);
-    (void)pthread_mutex_destroy(&loop->lock);
     free(loop->watches);
     free(loop->heap);
-    free(loop->posted.list);
-    free(loop->running.list);
     free(loop);
 }
 
@@ -272,7 +255,8 @@ void hr_loop_disarm(struct hr_loop *loop, struct hr_timer *timer)
 
 void hr_loop_each_turn(struct hr_loop *loop, hr_loop_fn fn, void *owner)
 {
-    loop->each_turn = (struct post){fn, owner};
+    loop->each_turn = fn;
+    loop->each_turn_owner = owner;
 }
 
 void hr_loop_owe(struct hr_loop *loop, struct hr_turn_end *end)
@@ -300,32 +284,11 @@ static void run_ends(struct hr_loop *loop)
     }
 }
 
-static void wake(struct hr_loop *loop)
-{
-    uint64_t one = 1;
-    (void)!write(loop->wake_fd, &one, sizeof(one)); /* fails only when full, which wakes as well */
-}
-
-int hr_loop_post(struct hr_loop *loop, hr_loop_fn fn, void *owner)
-{
-    (void)pthread_mutex_lock(&loop->lock);
-    struct posts *posted = &loop->posted;
-    int r = grow_table(&posted->list, &posted->room, posted->count + 1, sizeof(*posted->list));
-    bool first = posted->count == 0;
-    if (r == 0) {
-        posted->list[posted->count++] = (struct post){fn, owner};
-    }
-    (void)pthread_mutex_unlock(&loop->lock);
-    if (r == 0 && first) {
-        wake(loop);
-    }
-    return r;
-}
-
 void hr_loop_stop(struct hr_loop *loop)
 {
+    uint64_t one = 1;
     atomic_store(&loop->stop, true);
-    wake(loop);
+    (void)!write(loop->wake_fd, &one, sizeof(one)); /* fails only when full, which wakes as well */
 }
 
 static int turn_timeout_ms(const struct hr_loop *loop)
@@ -352,19 +315,6 @@ static void run_timers(struct hr_loop *loop)
     }
 }
 
-static void run_posts(struct hr_loop *loop)
-{
-    (void)pthread_mutex_lock(&loop->lock);
-    struct posts taken = loop->posted;
-    loop->posted = loop->running;
-    loop->running = taken;
-    (void)pthread_mutex_unlock(&loop->lock);
-    for (size_t i = 0; i < loop->running.count; i++) {
-        loop->running.list[i].fn(loop->running.list[i].owner);
-    }
-    loop->running.count = 0;
-}
-
 static void run_event(struct hr_loop *loop, const struct epoll_event *event)
 {
     size_t fd = (uint32_t)event->data.u64;
@@ -388,22 +338,17 @@ int hr_loop_run(struct hr_loop *loop)
         if (count < 0 && errno != EINTR) {
             return -errno;
         }
-        bool posted = false;
         for (int i = 0; i < count; i++) {
             if (events[i].data.u64 == UINT64_MAX) {
                 uint64_t ignored;
                 (void)!read(loop->wake_fd, &ignored, sizeof(ignored));
-                posted = true;
             } else {
                 run_event(loop, &events[i]);
             }
         }
         run_timers(loop);
-        if (posted) {
-            run_posts(loop);
-        }
-        if (loop->each_turn.fn) {
-            loop->each_turn.fn(loop->each_turn.owner);
+        if (loop->each_turn) {
+            loop->each_turn(loop->each_turn_owner);
         }
         run_ends(loop);
     }

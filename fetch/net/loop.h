@@ -1,9 +1,8 @@
-/* An epoll loop with timers and cross-thread posts. One thread owns a loop and calls everything here, except
- * hr_loop_post, which any thread may call. */
+/* An epoll loop with timers. One thread owns a loop and calls everything here, except hr_loop_stop, which any
+ * thread may call. */
 #ifndef HR_NET_LOOP_H
 #define HR_NET_LOOP_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct hr_loop;
@@ -37,10 +36,7 @@ struct hr_timer {
 int hr_loop_arm(struct hr_loop *loop, struct hr_timer *timer, int64_t delay_ms); /* re-arms when armed */
 void hr_loop_disarm(struct hr_loop *loop, struct hr_timer *timer);
 
-/* Runs fn on the loop's thread soon. Any thread. 0 or -ENOMEM. */
-int hr_loop_post(struct hr_loop *loop, hr_loop_fn fn, void *owner);
-
-/* fn runs at the end of every turn of the loop, after descriptors, timers and posts: the place for work that
+/* fn runs at the end of every turn of the loop, after descriptors and timers: the place for work that
  * is done once for many events. One a loop; fn NULL removes it. */
 void hr_loop_each_turn(struct hr_loop *loop, hr_loop_fn fn, void *owner);
 
@@ -55,7 +51,7 @@ struct hr_turn_end {
 void hr_loop_owe(struct hr_loop *loop, struct hr_turn_end *end);
 void hr_loop_forget(struct hr_loop *loop, struct hr_turn_end *end); /* it is not run any more */
 
-/* Runs until hr_loop_stop (any thread). 0 or -errno of epoll_wait. */
+/* Runs until hr_loop_stop. 0 or -errno of epoll_wait. */
 int hr_loop_run(struct hr_loop *loop);
 void hr_loop_stop(struct hr_loop *loop);
 

@@ -93,8 +93,8 @@ static void waiting_work_is_taken_together(void **state)
         };
         hr_writers_push(writers, &book.entries[i].work);
     }
-    assert_int_equal(hr_loop_post(book.loop, let_go, &book),
-                     0); /* all of it is queued before a turn begins */
+    struct hr_timer first_turn = HR_TIMER_INIT(let_go, &book); /* all of it is queued before that begins */
+    assert_int_equal(hr_loop_arm(book.loop, &first_turn, 0), 0);
     assert_int_equal(hr_loop_run(book.loop), 0);
     hr_writers_free(writers);
     assert_int_equal(book.ran, WORKS);

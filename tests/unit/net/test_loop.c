@@ -1,13 +1,12 @@
 /* hr_loop: watches, stale events, timers in order, posts from many threads, stop. */
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -292,56 +291,6 @@ static void number_of_a_lent_descriptor_comes_again(void **state)
     }
 }
 
-enum { POSTERS = 4, POSTS_EACH = 20000 };
-struct posting {
-    struct hr_loop *loop;
-    unsigned ran, turns; /* the loop's thread only */
-};
-
-static void on_post(void *owner)
-{
-    struct posting *posting = owner;
-    if (++posting->ran == POSTERS * POSTS_EACH) {
-        hr_loop_stop(posting->loop);
-    }
-}
-
-static void on_turn(void *owner)
-{
-    struct posting *posting = owner;
-    posting->turns++;
-}
-
-static void *post_many(void *owner)
-{
-    struct posting *posting = owner;
-    for (int i = 0; i < POSTS_EACH; i++) {
-        if (hr_loop_post(posting->loop, on_post, posting) < 0) {
-            abort();
-        }
-    }
-    return NULL;
-}
-
-static void posts_of_many_threads_all_run(void **state)
-{
-    (void)state;
-    struct posting posting = {0};
-    pthread_t threads[POSTERS];
-    assert_int_equal(hr_loop_new(&posting.loop), 0);
-    hr_loop_each_turn(posting.loop, on_turn, &posting);
-    for (int i = 0; i < POSTERS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, post_many, &posting), 0);
-    }
-    assert_int_equal(hr_loop_run(posting.loop), 0);
-    for (int i = 0; i < POSTERS; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    }
-    assert_int_equal(posting.ran, POSTERS * POSTS_EACH);
-    assert_true(posting.turns > 0);
-    hr_loop_free(posting.loop);
-}
-
 #define READY 256
 #define READY_A_TURN_MAX 32 /* of which what they bring may wait for each other */
 
@@ -471,7 +420,6 @@ int main(void)
         cmocka_unit_test(reused_number_without_unwatch_is_watched),
         cmocka_unit_test(lent_descriptors_rest),
         cmocka_unit_test(number_of_a_lent_descriptor_comes_again),
-        cmocka_unit_test(posts_of_many_threads_all_run),
         cmocka_unit_test(many_ready_descriptors_take_several_turns),
         cmocka_unit_test(what_a_turn_owes_is_done_once_at_its_end),
         cmocka_unit_test(stop_before_run_is_not_lost),
