@@ -3,6 +3,7 @@
 #ifndef HR_NET_LOOP_H
 #define HR_NET_LOOP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hr_loop;
