@@ -7,6 +7,7 @@ import sys
 from harness import paths, proc
 
 SPARE_BYTES = 256 << 20  # beside the data: what programs and daemon hold themselves
+LARGE_BYTES = 1 << 30    # the kernel then gives other pages than those that were freed last, too: nearly all are touched
 FEW_FILES = 100          # an unlink of fewer is not felt by the rows after it
 POPULATE = getattr(mmap, "MAP_POPULATE", 0x8000)  # Python 3.10 and later name it
 TOUCH = "import mmap, sys; mmap.mmap(-1, int(sys.argv[1]), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | int(sys.argv[2])).close()"
@@ -22,7 +23,8 @@ def prepare(data_bytes):
     """Before a row that puts so many bytes into files or memory. Under a hypervisor that hands out memory at its first use, the
     first touch of a page costs some microseconds (4.8 instead of 1.4 here): a child has it beforehand, for whoever comes."""
     os.sync()
-    touched = min(data_bytes * 5 // 4 + SPARE_BYTES, available_bytes() // 2)
+    available = available_bytes()
+    touched = available * 3 // 4 if data_bytes > LARGE_BYTES else min(data_bytes * 5 // 4 + SPARE_BYTES, available // 2)
     done = proc.run([sys.executable, "-c", TOUCH, str(touched), str(POPULATE)], LIMIT_S)
     proc.expect(done.returncode == 0, "memory could not be touched", proc.tail(done.stderr))
 
