@@ -14,30 +14,13 @@
 
 #include "fetch/base/log.h"
 #include "fetch/cache/record.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/scratch.h"
 
 #define RECORD_BYTES 8
 #define FILES 6 /* in objects/, with numbers 1 to FILES and as many bytes */
 #define BUDGET_BYTES (64u << 20)
 
-static char dir[] = "/dev/shm/hr-fuzz-XXXXXX"; /* what is synced at each start costs nothing there */
 static struct hr_loop *loop;
-
-#define MUST(condition)                                                                                      \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s\n", #condition);                                                             \
-            abort();                                                                                         \
-        }                                                                                                    \
-    } while (0)
-
-static void remove_dir(void)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    (void)!system(command);
-}
 
 static void evicted(void *owner, const struct hr_cached *cached)
 {
@@ -49,7 +32,7 @@ static struct hr_cache *open_cache(void)
 {
     char message[256];
     struct hr_cache *cache = NULL;
-    struct hr_cache_options options = {.dir = dir,
+    struct hr_cache_options options = {.dir = scratch,
                                        .size_bytes = BUDGET_BYTES,
                                        .writer_threads = 1,
                                        .faces_max = 3,
@@ -63,8 +46,7 @@ static struct hr_cache *open_cache(void)
 
 static void start(void)
 {
-    MUST(mkdtemp(dir) != NULL);
-    (void)atexit(remove_dir);
+    scratch_make("/dev/shm"); /* what is synced at each start costs nothing there */
     (void)hr_log_open("/dev/null", HR_LOG_ERROR);
     MUST(hr_loop_new(&loop) == 0);
     struct hr_cache *cache = open_cache(); /* makes the folders */
@@ -76,7 +58,7 @@ static void start(void)
 static void put_object(unsigned number, struct stat *ret)
 {
     char path[PATH_MAX];
-    hr_object_path(dir, number, path);
+    hr_object_path(scratch, number, path);
     (void)unlink(path);
     int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, number % 3 == 1 ? 0200 : 0400);
     MUST(fd >= 0 && (number % 3 == 1 || write(fd, "bytes.", number) == (ssize_t)number));
@@ -113,7 +95,7 @@ static void add_record(const uint8_t *at, const struct stat *files, struct hr_bu
 static void remove_records(void)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/records", dir);
+    snprintf(path, sizeof path, "%s/records", scratch);
     DIR *stream = opendir(path);
     MUST(stream != NULL);
     for (const struct dirent *entry = readdir(stream); entry; entry = readdir(stream)) {
@@ -138,11 +120,11 @@ static void put_journal(const uint8_t *data, size_t size)
         add_record(data + at, files, &out);
     }
     remove_records();
-    snprintf(path, sizeof path, "%s/records/00000001.log", dir);
+    snprintf(path, sizeof path, "%s/records/00000001.log", scratch);
     FILE *file = fopen(path, "w");
     MUST(file && fwrite(out.data ? out.data : "", 1, out.len, file) == out.len && fclose(file) == 0);
     hr_buf_reset(&out);
-    snprintf(path, sizeof path, "%s/records/ids", dir);
+    snprintf(path, sizeof path, "%s/records/ids", scratch);
     file = fopen(path, "w");
     MUST(hr_record_encode(&ids, &out) == 0 && file);
     MUST(fwrite(out.data, 1, out.len, file) == out.len && fclose(file) == 0);

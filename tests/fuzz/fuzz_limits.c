@@ -8,41 +8,23 @@
 #include <sys/stat.h>
 
 #include "fetch/base/limits.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static char dir[] = "/tmp/hr-fuzz-XXXXXX";
-
-static void remove_dir(void)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    (void)!system(command);
-}
+#include "tests/fuzz/scratch.h"
 
 static void put(const char *name, const uint8_t *bytes, size_t len)
 {
     char path[128];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen(path, "w");
-    if (!file || fwrite(bytes, 1, len, file) != len || fclose(file) != 0) {
-        abort();
-    }
+    snprintf(path, sizeof path, "%s/%s", scratch, name);
+    scratch_put(path, bytes, len);
 }
 
 static void make_dir(void)
 {
     static const char *const folders[] = {"", "/memory", "/cpu", "/cpu,cpuacct", "/a", "/memory/a", "/cpu/a"};
     char path[128];
-    if (!mkdtemp(dir)) {
-        abort();
-    }
-    (void)atexit(remove_dir);
+    scratch_make("/tmp");
     for (size_t i = 1; i < sizeof folders / sizeof *folders; i++) {
-        snprintf(path, sizeof path, "%s%s", dir, folders[i]);
-        if (mkdir(path, 0700) < 0) {
-            abort();
-        }
+        snprintf(path, sizeof path, "%s%s", scratch, folders[i]);
+        MUST(mkdir(path, 0700) == 0);
     }
 }
 
@@ -83,8 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < sizeof cpu / sizeof *cpu; i++) {
         put(cpu[i], bytes, len);
     }
-    snprintf(cgroup, sizeof cgroup, "%s/cgroup", dir);
-    (void)hr_limit_memory(cgroup, dir);
-    (void)hr_limit_cores(cgroup, dir);
+    snprintf(cgroup, sizeof cgroup, "%s/cgroup", scratch);
+    (void)hr_limit_memory(cgroup, scratch);
+    (void)hr_limit_cores(cgroup, scratch);
     return 0;
 }

@@ -5,35 +5,14 @@
 #include <string.h>
 
 #include "fetch/cmd/inventory.c" /* the commands are not among what every fuzzer links */
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static char dir[] = "/tmp/hr-fuzz-XXXXXX";
-
-static void remove_dir(void)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    (void)!system(command);
-}
-
-static void put(const char *path, const void *bytes, size_t len)
-{
-    FILE *file = fopen(path, "w");
-    if (!file || fwrite(bytes, 1, len, file) != len || fclose(file) != 0) {
-        abort();
-    }
-}
+#include "tests/fuzz/scratch.h"
 
 static void make_dir(void)
 {
     char path[64];
-    if (!mkdtemp(dir)) {
-        abort();
-    }
-    (void)atexit(remove_dir);
-    snprintf(path, sizeof path, "%s/d", dir);
-    put(path, "b,k\n", 4);
+    scratch_make("/tmp");
+    snprintf(path, sizeof path, "%s/d", scratch);
+    scratch_put(path, "b,k\n", 4);
 }
 
 static void check_files(const json_t *request)
@@ -82,8 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         make_dir();
         made = true;
     }
-    snprintf(path, sizeof path, "%s/manifest.json", dir);
-    put(path, data, size);
+    snprintf(path, sizeof path, "%s/manifest.json", scratch);
+    scratch_put(path, data, size);
     (void)inventory_is_manifest(path);
     json_t *request = json_object();
     int error = inventory_load(path, "b", request, message);

@@ -7,16 +7,7 @@
 #include <string.h>
 
 #include "interpose/path.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition)                                                                                      \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s\n", #condition);                                                             \
-            abort();                                                                                         \
-        }                                                                                                    \
-    } while (0)
+#include "tests/fuzz/scratch.h"
 
 static struct hr_maps maps;
 
