@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 
 #include "config/links.h"
+#include "interpose/climb.h"
 #include "interpose/context.h"
 #include "interpose/cwd.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
 #include "interpose/tiny.h"
-#include "interpose/view.h"
 #include "interpose/inner.h"
 
 _Static_assert(HR_LINK_PATH_MAX == HR_PLACE_MAX, "a place's path is walked in place");
@@ -20,23 +20,6 @@ static char names[HR_LINKS_TEXT_MAX];
 static long read_link(const char *path, char *out, size_t room)
 {
     return HR_SYS4(SYS_readlinkat, AT_FDCWD, path, out, room);
-}
-
-static int enters(const char *path)
-{
-    struct hr_place step;
-    struct hr_object object;
-    uint32_t root;
-    size_t len = strlen(path);
-    if (!hr_path_under(path, &step.map, &root) || path[root] == '\0') {
-        return 0;
-    }
-    memcpy(step.path, path, len + 1);
-    step.len = (uint32_t)len;
-    step.rel = root + 1;
-    step.must_be_dir = true;
-    int error = hr_view_find(&step, &object);
-    return error == -ENOENT || error == -ENOTDIR ? error : 0;
 }
 
 static bool is_word(struct hr_span span, const char *word)
@@ -106,7 +89,8 @@ static bool walk_all(int dirfd, const char *path, bool follow, struct hr_place *
     bool must_be_dir = ends_as_dir(path);
     int len = start_of(dirfd, path, ret->path);
     if (len > 0) {
-        len = hr_links_walk(&hr_maps, ret->path, (size_t)len, path, follow || must_be_dir, read_link, enters);
+        len = hr_links_walk(&hr_maps, ret->path, (size_t)len, path, follow || must_be_dir, read_link,
+                            hr_climb_enters);
     }
     if (len == -ENOTDIR) { /* the name that is no directory says so by itself */
         return fill(ret, (int)strlen(ret->path), true);
@@ -126,7 +110,7 @@ HR_NOINLINE bool hr_alias_find(int dirfd, const char *path, bool follow, struct 
     }
     bool must_be_dir = place->must_be_dir;
     int len = hr_links_walk_from(&hr_maps, place->path, place->len, link_len, follow || must_be_dir,
-                                 read_link, enters);
+                                 read_link, hr_climb_enters);
     return fill(place, len, must_be_dir);
 }
 
@@ -136,7 +120,7 @@ HR_NOINLINE bool hr_alias_way(struct hr_place *place)
     if (!hr_alias_follows && !hr_path_linked(place->path, &link_len)) {
         return false;
     }
-    int len = hr_links_walk(&hr_maps, place->path, 1, place->path, true, read_link, enters);
+    int len = hr_links_walk(&hr_maps, place->path, 1, place->path, true, read_link, hr_climb_enters);
     return len > 0 && hr_path_above(place->path, (size_t)len);
 }
 

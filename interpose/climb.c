@@ -9,11 +9,32 @@
 #include "interpose/view.h"
 #include "interpose/inner.h"
 
-/* Why step->path, canonical and terminated, step->len bytes, is no directory: -ENOENT or -ENOTDIR; else, and
- * where that cannot be told, 0. */
-static int judge(struct hr_place *step, bool *ret_mapped)
+/* Why step->path, canonical and terminated, step->len bytes, is no directory of its map: -ENOENT or -ENOTDIR;
+ * else, and where that cannot be told, 0. */
+static int judge_mapped(struct hr_place *step, uint32_t root)
 {
     struct hr_object object;
+    step->rel = root + (step->path[root] == '/');
+    step->must_be_dir = true;
+    int error = step->rel < step->len ? hr_view_find(step, &object) : 0;
+    return error == -ENOENT || error == -ENOTDIR ? error : 0;
+}
+
+HR_NOINLINE int hr_climb_enters(const char *path)
+{
+    struct hr_place step;
+    uint32_t root;
+    if (!hr_path_under(path, &step.map, &root)) {
+        return 0;
+    }
+    step.len = (uint32_t)strlen(path);
+    memcpy(step.path, path, step.len + 1);
+    return judge_mapped(&step, root);
+}
+
+/* The same of any path. */
+static int judge(struct hr_place *step, bool *ret_mapped)
+{
     struct stat stat;
     uint32_t root;
     *ret_mapped = hr_path_under(step->path, &step->map, &root);
@@ -25,10 +46,7 @@ static int judge(struct hr_place *step, bool *ret_mapped)
         bool lacks = result == -ENOTDIR || (result == -ENOENT && !hr_path_above(step->path, step->len));
         return lacks ? (int)result : 0;
     }
-    step->rel = root + (step->path[root] == '/');
-    step->must_be_dir = true;
-    int error = step->rel < step->len ? hr_view_find(step, &object) : 0;
-    return error == -ENOENT || error == -ENOTDIR ? error : 0;
+    return judge_mapped(step, root);
 }
 
 static size_t part_of(const char *path)
