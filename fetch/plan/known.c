@@ -137,7 +137,11 @@ static void advance(struct hr_plan *plan, struct hr_epoch *epoch)
     if (plan->ending || !is_current(epoch) || !epoch->tree->settings.prefetch) {
         return;
     }
-    for (unsigned i = 0; i < ADVANCE_MAX && epoch->next < length && plan->stats.queued < QUEUE_MAX; i++) {
+    for (unsigned i = 0; i < ADVANCE_MAX && plan->stats.queued < QUEUE_MAX; i++) {
+        epoch->next = hr_epoch_unannounced(epoch, epoch->next);
+        if (epoch->next >= length) {
+            return;
+        }
         if (epoch->ahead_bytes >= bytes_max) {
             hr_sweep_await_room(plan);
             return;
@@ -221,17 +225,12 @@ static void on_nothing(struct hr_plan *plan, struct hr_epoch *epoch)
     }
 }
 
-static bool was_noted(const struct hr_epoch *epoch, uint32_t number)
-{
-    return number < HR_KNOWN_FIRST_NUMBERS && epoch->numbers[number / 64] >> number % 64 & 1;
-}
-
 /* What came before the order was known. Batches of a queue that is not understood yet are not announced, and
  * nothing of them was read: they are what comes next. */
 static void note_begun(struct hr_plan *plan, const struct hr_epoch *epoch)
 {
     for (uint32_t number = 0; !epoch->opens && number <= epoch->last_number; number++) {
-        if (number >= HR_KNOWN_FIRST_NUMBERS || was_noted(epoch, number)) {
+        if (number >= HR_KNOWN_FIRST_NUMBERS || hr_epoch_was_noted(epoch, number)) {
             hr_victims_begun(plan, epoch->id, number * epoch->batch_size, epoch->batch_size);
         }
     }
@@ -253,7 +252,7 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
         epoch->base = epoch->bases[result->set];
         epoch->next = epoch->position;
     } else {
-        epoch->next = (epoch->last_number + 1) * epoch->batch_size;
+        epoch->next = 0; /* what was announced is passed over */
         epoch->agreed = epoch->note_count;
     }
     knowns->shown = epoch->id;
@@ -384,19 +383,11 @@ static void take_notes(struct hr_epoch *epoch, const struct hr_known_batch *batc
     }
 }
 
-static void note_number(struct hr_epoch *epoch, uint32_t number)
-{
-    epoch->last_number = number > epoch->last_number ? number : epoch->last_number;
-    if (number < HR_KNOWN_FIRST_NUMBERS) {
-        epoch->numbers[number / 64] |= UINT64_C(1) << number % 64;
-    }
-}
-
 /* What the epoch becomes with this batch, before it is noted. A number that comes again begins the next
  * epoch. Queues that are understood late bring theirs late, so smaller ones alone do not. */
 static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_known_batch *batch)
 {
-    bool again = epoch->id == 0 || was_noted(epoch, batch->number);
+    bool again = epoch->id == 0 || hr_epoch_was_noted(epoch, batch->number);
     if (epoch->state == HR_EPOCH_KNOWN && !is_as_known(epoch, batch)) {
         bool wrong = !again && batch->number > epoch->last_number;
         plan->stats.known_dropped += wrong;
@@ -424,10 +415,8 @@ void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch)
     }
     struct hr_epoch *epoch = epoch_of(plan, batch->tree, batch->loader, batch->base);
     judge(plan, epoch, batch);
-    note_number(epoch, batch->number);
+    hr_epoch_note_number(epoch, batch->number);
     if (epoch->state == HR_EPOCH_KNOWN) {
-        uint32_t announced = (batch->number + 1) * epoch->batch_size;
-        epoch->next = announced > epoch->next ? announced : epoch->next;
         epoch->agreed += batch->count;
         hr_victims_heard(plan, epoch->id);
     } else if (epoch->state == HR_EPOCH_NEW || (epoch->state == HR_EPOCH_ASKED && batch->number == 0)) {

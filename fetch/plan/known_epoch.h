@@ -1,5 +1,5 @@
 /* What is known of epochs, what to ask the search about one, and what follows it. Shared by known.c,
- * known_ask.c and known_next.c; main loop. */
+ * known_ask.c, known_next.c and known_numbers.c; main loop. */
 #ifndef HR_PLAN_KNOWN_EPOCH_H
 #define HR_PLAN_KNOWN_EPOCH_H
 
@@ -63,6 +63,12 @@ struct hr_knowns {
     unsigned recent_count;
     uint64_t shown; /* id of the epoch that became known last */
 };
+
+/* known_numbers.c: of batches. Was it announced? Of the first HR_KNOWN_FIRST_NUMBERS. */
+bool hr_epoch_was_noted(const struct hr_epoch *epoch, uint32_t number);
+void hr_epoch_note_number(struct hr_epoch *epoch, uint32_t number);
+/* The first position from this one on that no announcement had; of opens this one. */
+uint32_t hr_epoch_unannounced(const struct hr_epoch *epoch, uint32_t position);
 
 /* known_next.c */
 void hr_known_next(struct hr_plan *plan, struct hr_epoch *epoch); /* its order is known: what comes then? */

@@ -9,11 +9,13 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "fetch/base/clock.h"
 #include "fetch/plan/known.h"
 
 #define HR_BATCH_PARTS_MAX 16 /* of HR_KEY_MAX bytes: batches of 4096 indices */
 #define HR_QUEUE_MAX 16384    /* announced objects that wait for their request */
 #define HR_HEADS_MAX 64       /* workers that are served by turns */
+#define HR_EARLY_MS 1000      /* an open that came before its announcement did so by a switch or two; ours */
 
 static struct hr_guide *guide_of(struct hr_plan *plan, uint32_t context, bool make)
 {
@@ -317,12 +319,37 @@ static void issue_settled(struct hr_plan *plan, struct hr_guide *guide)
     guide->linked = false;
 }
 
+/* A worker may open its first file before the loader, which was put aside just after its write, tells of the
+ * batch. */
+static void keep_early(struct hr_plan *plan, uint32_t context, uint32_t tree, uint32_t gen, uint32_t entry)
+{
+    plan->early[plan->early_next++ % HR_EARLY_OPENS] = (struct hr_early_open){
+        .context = context, .tree = tree, .gen = gen, .entry = entry, .ms = hr_clock_ms()};
+}
+
+static void take_early(struct hr_plan *plan, struct hr_guide *guide)
+{
+    int64_t since_ms = hr_clock_ms() - HR_EARLY_MS;
+    for (unsigned i = 0; i < HR_EARLY_OPENS; i++) {
+        struct hr_early_open *open = &plan->early[(plan->early_next + i) % HR_EARLY_OPENS];
+        if (open->ms != 0 && open->context == guide->context) {
+            struct hr_plan_tree *tree = open->ms >= since_ms ? hr_tree_get(plan, open->tree) : NULL;
+            open->ms = 0;
+            (void)hr_bases_opened(plan, guide, tree, open->gen, open->entry);
+        }
+    }
+}
+
 void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t number, uint32_t gen,
                          uint32_t entry)
 {
     struct hr_guide *guide = guide_of(plan, context, false);
     struct hr_plan_tree *tree = hr_tree_get(plan, number);
-    if (!guide || !guide->batches || !hr_bases_opened(plan, guide, tree, gen, entry)) {
+    if (!guide || !guide->batches) {
+        keep_early(plan, context, number, gen, entry);
+        return;
+    }
+    if (!hr_bases_opened(plan, guide, tree, gen, entry)) {
         return;
     }
     issue_settled(plan, guide);
@@ -371,6 +398,7 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
         issue(plan, guide, batch, &guide->bases[stream->base]);
     } else {
         stream->base = -1;
+        take_early(plan, guide);
         issue_settled(plan, guide);
     }
     plan->ahead_due = true;

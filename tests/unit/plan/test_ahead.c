@@ -11,16 +11,26 @@
 static uint32_t order[OBJECTS];
 
 /* Two requests at most, one of them left to demand: what is asked for ahead comes one after the other. */
-static void open_objects(struct lab *lab)
+static void list_objects(struct lab *lab)
 {
     for (uint32_t i = 0; i < OBJECTS; i++) {
         order[i] = i * 7 % OBJECTS;
     }
     open_numbered(lab, OBJECTS, 1000, &(struct lab_options){.prefetch = true, .connections = 2},
                   HR_ORDER_MODE_OFF);
+}
+
+static void announce_all(struct lab *lab)
+{
     for (uint32_t i = 0; i < BATCHES; i++) {
         lab_announce(lab, order, BATCH, i);
     }
+}
+
+static void open_objects(struct lab *lab)
+{
+    list_objects(lab);
+    announce_all(lab);
 }
 
 static void opened(struct lab *lab, uint32_t position)
@@ -92,12 +102,28 @@ static void test_first_batch_overtakes(void **state)
     check_order(lab, turns);
 }
 
+/* A worker was faster than the loader that told of its batch. */
+static void test_open_before_its_announcement(void **state)
+{
+    struct lab *lab = *state;
+    list_objects(lab);
+    opened(lab, 0);
+    announce_all(lab);
+    opened(lab, BATCH);
+    opened(lab, BATCH + 1); /* with the first one enough, and both workers are understood */
+    assert_int_equal(lab_stats(lab).lookahead_learned, 1);
+    assert_int_equal(lab_stats(lab).announced, OBJECTS);
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), OBJECTS);
+}
+
 int main(void)
 {
 #define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_set_up, lab_tear_down)
     const struct CMUnitTest tests[] = {
         LAB_TEST(test_first_batch_comes_first),
         LAB_TEST(test_first_batch_overtakes),
+        LAB_TEST(test_open_before_its_announcement),
     };
     return cmocka_run_group_tests_name("ahead", tests, NULL, NULL);
 }

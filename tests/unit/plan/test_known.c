@@ -102,6 +102,33 @@ static void test_first_batch_comes_late(void **state)
     lab_settle(lab);
 }
 
+/* The order is known by one worker's batches while the other's queue is not understood: nothing of that one
+ * was read, so it comes before the rest of the epoch. */
+static void test_batches_of_a_silent_queue_come_first(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    make_order(5, OBJECTS);
+    for (uint32_t number = 0; number < 4; number++) {
+        announce(lab, number);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        opened(lab, BATCH + i);
+    }
+    lab_until(lab, is_all_there);
+    assert_int_equal(lab_stats(lab).announced, 2 * BATCH);
+    assert_int_equal(lab_stats(lab).known_ahead, OBJECTS - 2 * BATCH);
+    uint64_t rest = UINT64_MAX;
+    for (uint32_t i = 4 * BATCH; i < OBJECTS; i++) {
+        uint64_t id = lab_file_id(lab, key_of(order[i]));
+        rest = id < rest ? id : rest;
+    }
+    for (uint32_t i = 0; i < BATCH; i++) { /* numbers of cache files are given as requests begin */
+        assert_true(lab_file_id(lab, key_of(order[i])) < rest);
+        assert_true(lab_file_id(lab, key_of(order[2 * BATCH + i])) < rest);
+    }
+}
+
 /* The sampler changes its mind: the first other batch ends it, until the next epoch. */
 static void test_first_mismatch_ends_it(void **state)
 {
@@ -276,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_rest_of_the_epoch, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_first_batch_comes_late, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_batches_of_a_silent_queue_come_first, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_first_mismatch_ends_it, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_bound_of_what_lies_ahead, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_off_searches_nothing, lab_set_up, lab_tear_down),
