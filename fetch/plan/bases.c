@@ -158,8 +158,10 @@ static bool vote(struct hr_guide *guide, const struct base *candidate, const str
     return hr_vote_for(guide->votes, &guess, &odds);
 }
 
-/* For bases that explain the open as one of the first files of what a worker begins with. */
-static bool count_votes(struct hr_plan *plan, struct hr_guide *guide, const struct base *open)
+/* For bases that explain the open as one of the first files of what a worker (this one; NULL: any) begins
+ * with. */
+static bool count_votes(struct hr_plan *plan, struct hr_guide *guide, const struct base *open,
+                        const struct stream *only)
 {
     unsigned waiting = 0;
     for (unsigned i = 0; i < guide->stream_count; i++) {
@@ -168,7 +170,8 @@ static bool count_votes(struct hr_plan *plan, struct hr_guide *guide, const stru
     uint32_t strides = waiting <= HR_STRIDED_STREAMS ? HR_STRIDE_MAX : 1;
     for (unsigned i = 0; waiting > 0 && i < guide->stream_count; i++) {
         const struct stream *stream = &guide->streams[i];
-        const struct batch *batch = stream->base < 0 ? waiting_batch(guide, stream->id) : NULL;
+        bool votes = stream->base < 0 && (!only || only == stream);
+        const struct batch *batch = votes ? waiting_batch(guide, stream->id) : NULL;
         for (uint32_t n = 0; batch && n < HR_FIRST_FILES * strides && n / strides < batch->count; n++) {
             struct base candidate = *open;
             candidate.stride = n % strides + 1;
@@ -279,6 +282,7 @@ static struct base note_open(struct hr_guide *guide, struct hr_plan_tree *tree, 
                         .stride = 1,
                         .value = (int64_t)hr_ranks_of(tree->ranks, entry)};
     guide->untold[guide->recent_next % HR_RECENT_OPENS] = untold;
+    guide->recent_number[guide->recent_next % HR_RECENT_OPENS] = 0;
     guide->recent[guide->recent_next++ % HR_RECENT_OPENS] = open;
     return open;
 }
@@ -326,11 +330,30 @@ bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_pla
     if (is_recent(guide, &open)) {
         return true;
     }
-    guide->votes->opens++;
-    if (!count_votes(plan, guide, &open) && guide->misses > 0) {
+    guide->recent_number[(guide->recent_next - 1) % HR_RECENT_OPENS] = ++guide->votes->opens;
+    if (!count_votes(plan, guide, &open, NULL) && guide->misses > 0) {
         count_votes_with(plan, guide, &open, untold);
     }
     return true;
+}
+
+void hr_bases_announced(struct hr_plan *plan, struct hr_guide *guide, const struct stream *stream,
+                        const struct batch *batch)
+{
+    bool learned = !guide->votes || waiting_batch(guide, stream->id) != batch;
+    for (unsigned i = 0; i < HR_RECENT_OPENS && !learned; i++) {
+        unsigned at = (guide->recent_next + i) % HR_RECENT_OPENS;
+        const struct base open = guide->recent[at];
+        uint64_t number = guide->recent_number[at];
+        if (number != 0 && number + HR_EARLY_OPENS > guide->votes->opens && hr_base_is_current(&open) &&
+            open.tree->ranks) {
+            guide->votes->earlier = number;
+            learned = count_votes(plan, guide, &open, stream);
+        }
+    }
+    if (guide->votes) {
+        guide->votes->earlier = 0;
+    }
 }
 
 bool hr_bases_used(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry)

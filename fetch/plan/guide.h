@@ -54,9 +54,10 @@ struct hr_guide {
     unsigned stream_count;
     struct base bases[HR_BASES_MAX]; /* known */
     unsigned base_count;
-    struct hr_votes *votes;              /* NULL: none yet */
-    struct base recent[HR_RECENT_OPENS]; /* value: the rank that was opened */
-    bool untold[HR_RECENT_OPENS];        /* nobody had announced it */
+    struct hr_votes *votes;                  /* NULL: none yet */
+    struct base recent[HR_RECENT_OPENS];     /* value: the rank that was opened */
+    uint64_t recent_number[HR_RECENT_OPENS]; /* of the open that voted; 0: it did not */
+    bool untold[HR_RECENT_OPENS];            /* nobody had announced it */
     unsigned recent_next;
     unsigned misses, matches;
     bool linked; /* a base has got another one that goes with it */
@@ -81,6 +82,9 @@ bool hr_base_fits(const struct base *base, uint32_t highest);
  * nothing (another generation, no file, no ranks). */
 bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t gen,
                      uint32_t entry);
+/* A queue's first batch is there: what was opened just before it was told votes by it, too. */
+void hr_bases_announced(struct hr_plan *plan, struct hr_guide *guide, const struct stream *stream,
+                        const struct batch *batch);
 /* Somebody opened it: it may tie a stream to a base that is known, and speak for bases that go with it. The
  * same answer. */
 bool hr_bases_used(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry);

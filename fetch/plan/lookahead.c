@@ -398,6 +398,7 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
         issue(plan, guide, batch, &guide->bases[stream->base]);
     } else {
         stream->base = -1;
+        hr_bases_announced(plan, guide, stream, batch);
         take_early(plan, guide);
         issue_settled(plan, guide);
     }

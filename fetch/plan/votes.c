@@ -49,14 +49,16 @@ static double by_chance(const struct hr_votes *votes, const struct hr_vote *vote
 bool hr_vote_for(struct hr_votes *votes, const struct hr_guess *guess, const struct hr_odds *odds)
 {
     struct hr_vote *vote = place_of(votes, guess);
-    if (vote->count == 0 || vote->last != votes->opens) {
+    uint64_t open = votes->earlier ? votes->earlier : votes->opens;
+    if (vote->count == 0 || vote->last != open) {
         double each = (double)odds->suggests / (double)odds->files;
         if (vote->count == 0 || each * (double)(votes->opens - vote->first) > vote->count) {
             vote->count = 0; /* chance alone would have brought more by now */
-            vote->first = votes->opens;
+            vote->first = open;
         }
+        vote->first = open < vote->first ? open : vote->first;
         vote->count++;
-        vote->last = votes->opens;
+        vote->last = open;
     }
     unsigned wrong = votes->wrong < WRONG_COUNTED ? votes->wrong : WRONG_COUNTED;
     double most = odds->files < FEW_FILES ? WRONG_MOST_OF_FEW : WRONG_MOST;

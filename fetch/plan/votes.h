@@ -27,8 +27,9 @@ struct hr_vote {
 
 struct hr_votes {
     struct hr_vote votes[HR_VOTE_SETS][HR_VOTE_WAYS];
-    uint64_t opens; /* the one that votes now */
-    unsigned wrong; /* guesses that were taken back: the next must be surer */
+    uint64_t opens;   /* the newest, which votes now... */
+    uint64_t earlier; /* ...or this one before it, once more; 0: the newest */
+    unsigned wrong;   /* guesses that were taken back: the next must be surer */
 };
 
 /* What chance had. */

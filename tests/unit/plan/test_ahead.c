@@ -117,6 +117,21 @@ static void test_open_before_its_announcement(void **state)
     assert_int_equal(s3_gets(lab->s3), OBJECTS);
 }
 
+/* So was another one, whose batch is told after the first one's. */
+static void test_opens_between_announcements(void **state)
+{
+    struct lab *lab = *state;
+    list_objects(lab);
+    opened(lab, 0);
+    lab_announce(lab, order, BATCH, 0);
+    opened(lab, BATCH);
+    opened(lab, BATCH + 1);
+    assert_int_equal(lab_stats(lab).announced, 0);
+    lab_announce(lab, order, BATCH, 1);
+    assert_int_equal(lab_stats(lab).lookahead_learned, 1);
+    assert_int_equal(lab_stats(lab).announced, 2 * BATCH);
+}
+
 int main(void)
 {
 #define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_set_up, lab_tear_down)
@@ -124,6 +139,7 @@ int main(void)
         LAB_TEST(test_first_batch_comes_first),
         LAB_TEST(test_first_batch_overtakes),
         LAB_TEST(test_open_before_its_announcement),
+        LAB_TEST(test_opens_between_announcements),
     };
     return cmocka_run_group_tests_name("ahead", tests, NULL, NULL);
 }
