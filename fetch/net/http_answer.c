@@ -14,9 +14,25 @@
 
 static bool is_kept(const char *name)
 {
-    static const char *const kept[] = {"etag",          "content-length", "content-range",    "content-type",
-                                       "last-modified", "date",           "location",         "retry-after",
-                                       "connection",    "server",         "transfer-encoding"};
+    /* Those behind accept-ranges are other families' request and version ids: an object store answered. */
+    static const char *const kept[] = {"etag",
+                                       "content-length",
+                                       "content-range",
+                                       "content-type",
+                                       "last-modified",
+                                       "date",
+                                       "location",
+                                       "retry-after",
+                                       "connection",
+                                       "server",
+                                       "transfer-encoding",
+                                       "accept-ranges",
+                                       "x-goog-generation",
+                                       "x-guploader-uploadid",
+                                       "x-ms-request-id",
+                                       "x-oss-request-id",
+                                       "x-cos-request-id",
+                                       "x-obs-request-id"};
     if (strncmp(name, "x-amz-", 6) == 0) {
         return true;
     }

@@ -10,6 +10,7 @@
 #include "fetch/base/text.h"
 #include "fetch/store/etag.h"
 #include "fetch/store/s3_xml.h"
+#include "fetch/store/web_page.h"
 
 #define RETRY_AFTER_MAX_S 3600 /* more is as good as "not now"; keeps the arithmetic small */
 
@@ -374,29 +375,10 @@ static bool encrypted_etag(const struct hr_http_request *request)
            hr_http_answer(request, "x-amz-server-side-encryption-customer-algorithm") != NULL;
 }
 
-static bool names_page(const struct hr_call *call)
-{
-    static const char *const ends[] = {".html", ".htm"};
-    for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        size_t len = strlen(ends[i]);
-        if (call->key_len >= len && strncasecmp(call->key + call->key_len - len, ends[i], len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A login page or a store's console says 200 to any name. Asked where nothing else proves that it is the
- * object. */
 static bool is_web_page(const struct hr_call *call, const struct hr_http_request *request,
                         struct hr_judged *ret)
 {
-    const char *type = hr_http_answer(request, "content-type");
-
-    if (type == NULL || strncasecmp(type, "text/html", 9) != 0 ||
-        hr_http_answer(request, "x-amz-request-id") != NULL ||
-        hr_http_answer(request, "x-amz-id-2") != NULL ||
-        (hr_http_answer(request, "etag") != NULL && names_page(call))) {
+    if (!hr_web_page(call->key, call->key_len, request)) {
         return false;
     }
     judged(ret, HR_ACTION_FAIL, -EIO, "a web page came, no object: check the endpoint and its port");

@@ -27,6 +27,10 @@
     {                                                                                                        \
         "206 Partial Content\r\nETag: \"e1\"\r\n" headers, body, 0                                           \
     }
+#define HTML "Content-Type: text/html\r\n"
+#define FILE_TIME "Last-Modified: Sat, 21 Nov 2026 10:00:00 GMT\r\n"
+#define MD5_TAG "\"d41d8cd98f00b204e9800998ecf8427e\""
+#define PARTS_TAG "\"d41d8cd98f00b204e9800998ecf8427e-12\""
 #define PAGE(inner) "<ListBucketResult>" inner "</ListBucketResult>"
 #define KEY_A "<Contents><Key>p/a</Key><Size>3</Size></Contents>"
 
@@ -89,6 +93,51 @@ static const struct scenario scenarios[] = {
      .steps = STEPS(BODY_STEP("Content-Type: text/html\r\nx-amz-request-id: 1\r\n", "<html>")),
      .asked = 1,
      .body = "<html>"},
+    {.name = "an object that is a page, by a store of another family",
+     .steps = STEPS(STEP("200 OK\r\n" HTML "X-GUploader-UploadID: A\r\n", "<html>")),
+     .asked = 1,
+     .body = "<html>"},
+    {.name = "an object that is a page, by its digest",
+     .steps = STEPS(
+         STEP("206 X\r\n" HTML "ETag: " MD5_TAG "\r\n" FILE_TIME "Content-Range: bytes 0-5/6\r\n", "<html>")),
+     .bytes = 8,
+     .asked = 1,
+     .body = "<html>"},
+    {.name = "an object that is a page, by the digest of its parts",
+     .steps = STEPS(
+         STEP("200 OK\r\n" HTML "ETag: " PARTS_TAG "\r\n" FILE_TIME "Accept-Ranges: bytes\r\n", "<html>")),
+     .asked = 1,
+     .body = "<html>"},
+    {.name = "a web page, by a server of files",
+     .steps = STEPS(STEP("206 X\r\n" HTML "ETag: \"5f3c2a1b-6\"\r\n" FILE_TIME
+                         "Accept-Ranges: bytes\r\nContent-Range: bytes 0-5/6\r\n",
+                         "<html>")),
+     .bytes = 8,
+     .error = -EIO,
+     .asked = 1,
+     .in_message = "a web page came"},
+    {.name = "a web page, digested by the program that made it",
+     .steps = STEPS(STEP("200 OK\r\n" HTML "ETag: " MD5_TAG "\r\nAccept-Ranges: bytes\r\n", "<html>")),
+     .error = -EIO,
+     .asked = 1,
+     .in_message = "a web page came"},
+    {.name = "a web page with the time of a file, not of its bytes",
+     .steps =
+         STEPS(STEP("200 OK\r\n" HTML "ETag: " MD5_TAG "\r\n" FILE_TIME "Accept-Ranges: none\r\n", "<html>")),
+     .error = -EIO,
+     .asked = 1,
+     .in_message = "a web page came"},
+    {.name = "a web page, digested weakly",
+     .steps = STEPS(
+         STEP("200 OK\r\n" HTML "ETag: W/" MD5_TAG "\r\n" FILE_TIME "Accept-Ranges: bytes\r\n", "<html>")),
+     .error = -EIO,
+     .asked = 1,
+     .in_message = "a web page came"},
+    {.name = "a web page by way of a CDN",
+     .steps = STEPS(STEP("200 OK\r\n" HTML FILE_TIME "x-amz-cf-id: A\r\nSet-Cookie: a=b\r\n", "<html>")),
+     .error = -EIO,
+     .asked = 1,
+     .in_message = "a web page came"},
     {.name = "an object that is a page, of the size that was listed",
      .steps = STEPS(BODY_STEP("Content-Type: text/html\r\n", "<html>")),
      .expected = 6,
