@@ -31,6 +31,7 @@
 /* Who holds the lock is on its way to its socket, or to its end: then we try again. */
 #define HR_LISTEN_WAIT_MS 500
 #define HR_LISTEN_STEP_MS 20
+#define HR_SILENCE_MS 5000              /* as for programs: store/run.h */
 #define HR_ANSWER_MAX_BYTES (64u << 20) /* as the daemon's */
 
 static int dial(const char *cache_dir)
@@ -189,8 +190,24 @@ static int dial_patiently(const char *cache_dir)
     return fd;
 }
 
-static int converse(int fd, const char *text, struct hr_buf *answer)
+/* One question: its line, and the tree that it is about (-1: none). */
+struct question {
+    const struct hr_job *job;
+    const char *text;
+    json_int_t tree;
+};
+
+static void await(int fd, const struct question *question)
 {
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    while (question->job->silent && question->tree >= 0 && poll(&wait, 1, HR_SILENCE_MS) == 0) {
+        question->job->silent(question->job, (uint32_t)question->tree);
+    }
+}
+
+static int converse(int fd, const struct question *question, struct hr_buf *answer)
+{
+    const char *text = question->text;
     size_t len = strlen(text);
     while (len > 0) {
         ssize_t sent = send(fd, text, len, MSG_NOSIGNAL);
@@ -205,6 +222,7 @@ static int converse(int fd, const char *text, struct hr_buf *answer)
     }
     for (;;) {
         char chunk[16384];
+        await(fd, question);
         ssize_t got = recv(fd, chunk, sizeof chunk, 0);
         if (got < 0 && errno == EINTR) {
             continue;
@@ -245,12 +263,15 @@ int hr_client_ask(const struct hr_job *job, bool start, json_t *request, json_t 
                   char message[HR_MESSAGE_BYTES])
 {
     char *text = json_dumps(request, JSON_COMPACT);
+    const json_t *tree = json_object_get(request, "tree");
+    struct question question = {.job = job, .tree = tree ? json_integer_value(tree) : -1};
     json_decref(request);
     struct hr_buf line = HR_BUF_INIT(HR_ANSWER_MAX_BYTES);
     struct hr_buf answer = HR_BUF_INIT(HR_ANSWER_MAX_BYTES);
     bool answered = false; /* -EAGAIN may be the answer */
     int error = text && hr_buf_puts(&line, text) == 0 && hr_buf_puts(&line, "\n") == 0 ? -EAGAIN : -ENOMEM;
     snprintf(message, HR_MESSAGE_BYTES, "%s", strerror(-error));
+    question.text = line.data;
     bool starting = false;
     for (int i = 0; i < HR_START_TRIES && error == -EAGAIN && !answered; i++) {
         hr_cleanup_fd int fd = starting ? dial_patiently(job->cache_dir) : dial(job->cache_dir);
@@ -263,7 +284,7 @@ int hr_client_ask(const struct hr_job *job, bool start, json_t *request, json_t 
             int started = start_daemon(job, message);
             error = started < 0 ? started : -EAGAIN;
             starting = true;
-        } else if (converse(fd, line.data, &answer) < 0) {
+        } else if (converse(fd, &question, &answer) < 0) {
             hr_buf_reset(&answer);
             snprintf(message, HR_MESSAGE_BYTES, "the daemon of %.500s ended in mid-answer", job->cache_dir);
             usleep(HR_LISTEN_STEP_MS * 1000);

@@ -18,7 +18,9 @@ struct hr_job {
     char **envp; /* the environment that the job's processes have; owned */
     char cache_dir[PATH_MAX];
     char cache_note[256]; /* one line for people, or "": why it is not where it would be */
-    const char *program;  /* whose job it is, for its report; "" when not known yet; NULL: none, a command */
+    /* An answer about this tree takes long. NULL: then it is waited for in silence. */
+    void (*silent)(const struct hr_job *job, uint32_t tree);
+    const char *program; /* whose job it is, for its report; "" when not known yet; NULL: none, a command */
 };
 
 /* Settings and cache_dir from `envp` (copied) and --set; maps from HEADRACE_MAP in it, malformed ones dropped

@@ -10,6 +10,7 @@
 
 #include "fetch/base/cleanup.h"
 #include "fetch/cmd/progress.h"
+#include "fetch/cmd/waiting.h"
 
 #define POLL_MIN_MS 10 /* short listings are over after a few of these... */
 #define POLL_MAX_MS 100
@@ -60,10 +61,12 @@ int named_wait(const struct hr_job *job, uint32_t tree, const char *what, uint64
                char message[HR_MESSAGE_BYTES])
 {
     struct hr_progress progress;
+    struct hr_waiting waiting;
     unsigned poll_ms = POLL_MIN_MS, waited_ms = 0;
     uint64_t seen = 0;
     bool told = false;
     hr_progress_begin(&progress, "names", false);
+    hr_waiting_begin(&waiting);
     for (;;) {
         json_t *state = NULL;
         char more[80];
@@ -77,6 +80,9 @@ int named_wait(const struct hr_job *job, uint32_t tree, const char *what, uint64
             hr_progress_tell(&progress, &figures, false, lanes ? more : NULL);
             told = true;
             seen = keys;
+        }
+        if (going && hr_waiting_lasts(&waiting, keys)) {
+            hr_waiting_tell_beside(job, tree, &progress);
         }
         if (!going) {
             if (told) {

@@ -175,3 +175,12 @@ void hr_progress_tell(struct hr_progress *progress, const struct hr_progress_fig
     fflush(stderr);
     progress->shown_len = last ? 0 : len;
 }
+
+void hr_progress_clear(struct hr_progress *progress)
+{
+    if (progress->shown_len > 0) {
+        fprintf(stderr, "\r%*s\r", (int)progress->shown_len, "");
+        fflush(stderr);
+        progress->shown_len = 0;
+    }
+}

@@ -33,6 +33,9 @@ void hr_progress_begin(struct hr_progress *progress, const char *what, bool with
 void hr_progress_tell(struct hr_progress *progress, const struct hr_progress_figures *figures, bool last,
                       const char *more);
 
+/* The line that stands on a terminal goes: another comes there. */
+void hr_progress_clear(struct hr_progress *progress);
+
 /* The line without bar and ends, for any time: what hr_progress_tell prints. */
 void hr_progress_line(struct hr_progress *progress, const struct hr_progress_figures *figures, int64_t now_ms,
                       bool last, char *ret, unsigned room);

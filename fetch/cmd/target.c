@@ -9,6 +9,7 @@
 #include "fetch/base/buf.h"
 #include "fetch/base/cleanup.h"
 #include "fetch/base/text.h"
+#include "fetch/cmd/waiting.h"
 
 extern char **environ;
 
@@ -150,6 +151,7 @@ int target_load(struct target *target, const char *arg, bool whole, char message
     int error = strstr(arg, "://") ? load_url(target, arg, whole, message) : load_path(target, arg, message);
     uint32_t trees[HR_MAPS_MAX];
     if (error == 0) {
+        target->job.silent = hr_waiting_tell;
         error = hr_client_attach(&target->job, trees, NULL, message);
     }
     if (error == 0) {

@@ -12,6 +12,7 @@
 #include "fetch/cmd/copying.h"
 #include "fetch/cmd/progress.h"
 #include "fetch/cmd/target.h"
+#include "fetch/cmd/waiting.h"
 
 #define HR_WARM_BATCH 512                 /* paths a message: below the daemon's 1 MiB at 1 KiB a path */
 #define HR_WARM_POLL_MS 100               /* short enough for small sets, and nothing to a daemon */
@@ -228,9 +229,23 @@ static void tell(struct warm *warm, bool last)
     hr_progress_tell(&warm->progress, &figures, last, NULL);
 }
 
+/* What the maps that are not there yet wait for, where nothing comes. */
+static void tell_waiting(struct warm *warm, struct hr_waiting *waiting)
+{
+    struct share sum = sum_of(warm);
+    bool lasts = hr_waiting_lasts(waiting, sum.there_files + sum.there_bytes);
+    for (unsigned i = 0; i < warm->job.maps->count && lasts; i++) {
+        if (warm->shares[i].paths && !warm->shares[i].finished) {
+            hr_waiting_tell_beside(&warm->job, warm->trees[i], &warm->progress);
+        }
+    }
+}
+
 static int wait_for(struct warm *warm)
 {
+    struct hr_waiting waiting;
     int error = 0;
+    hr_waiting_begin(&waiting);
     for (;;) {
         for (unsigned i = 0; i < warm->job.maps->count && error == 0; i++) {
             if (warm->shares[i].paths && !warm->shares[i].finished) {
@@ -242,6 +257,7 @@ static int wait_for(struct warm *warm)
         if (last) {
             return error;
         }
+        tell_waiting(warm, &waiting);
         nap();
     }
 }
@@ -251,6 +267,7 @@ static int attach(struct warm *warm)
     char message[HR_MESSAGE_BYTES] = "";
     int error = hr_job_load(&warm->job, environ, NULL, 0, false, message);
     if (error == 0) {
+        warm->job.silent = hr_waiting_tell;
         error = hr_client_attach(&warm->job, warm->trees, NULL, message);
     }
     if (error < 0) {

@@ -1,6 +1,7 @@
 #include "fetch/serve/errands.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "fetch/plan/warm.h"
 #include "fetch/serve/indexes.h"
 #include "fetch/serve/orders.h"
+#include "fetch/store/calls.h"
 
 struct hr_errands {
     struct hr_plan *plan;
@@ -147,13 +149,36 @@ static json_t *do_import(struct hr_errands *errands, const json_t *request, uint
     return hr_indexes_import(errands->plan, request);
 }
 
+static json_t *do_trouble(struct hr_errands *errands, const json_t *request, uint32_t pid)
+{
+    json_int_t tree = json_integer_value(json_object_get(request, "tree"));
+    struct hr_store *store =
+        tree >= 0 && tree < HR_TREES_MAX ? hr_plan_tree_store(errands->plan, (uint32_t)tree) : NULL;
+    char text[256];
+    int64_t left_ms;
+    (void)pid;
+    if (!store) {
+        return error_of(-EINVAL);
+    }
+    if (!hr_calls_trouble(store, text, &left_ms)) {
+        return json_object();
+    }
+    json_t *line = json_string(text);
+    if (!line) { /* bytes of a key that are no UTF-8 */
+        snprintf(text, sizeof text, "s3://%.64s at %.128s", hr_store_bucket(store), hr_store_endpoint(store));
+        line = json_string(text);
+    }
+    return json_pack("{s:o, s:I}", "text", line, "left_ms", (json_int_t)left_ms);
+}
+
 json_t *hr_errands_do(struct hr_errands *errands, const char *op, const json_t *request, uint32_t pid)
 {
     static const struct {
         const char *op;
         json_t *(*fn)(struct hr_errands *errands, const json_t *request, uint32_t pid);
-    } table[] = {{"warm", do_warm},   {"warming", do_warming}, {"record", do_record}, {"replay", do_replay},
-                 {"names", do_names}, {"refresh", do_refresh}, {"import", do_import}};
+    } table[] = {{"warm", do_warm},     {"warming", do_warming}, {"record", do_record},
+                 {"replay", do_replay}, {"names", do_names},     {"refresh", do_refresh},
+                 {"import", do_import}, {"trouble", do_trouble}};
     for (size_t i = 0; errands && i < sizeof table / sizeof *table; i++) {
         if (strcmp(table[i].op, op) == 0) {
             json_t *answer = table[i].fn(errands, request, pid);

@@ -4,6 +4,7 @@
  * paths. -EAGAIN: "list" first
  * - "warming": id -> files, bytes, there_files, there_bytes, failed, full, finished; and when it has finished
  *   names: [[path, error], ...], after which the daemon forgets it
+ * - "trouble": tree -> what the longest call of its store meets: text, left_ms; or nothing
  * - those of indexes.h
  * - "record": trees, file -> id. The first opens in these trees, the job's in the order of its maps, go to
  * the file (plan/recording.h) until the asking process ends, or the daemon does

@@ -9,8 +9,6 @@
 
 #include "fetch/base/clock.h"
 
-/* Retries mend most of what happens within a second; who waits longer asks himself what for. */
-#define TROUBLE_AFTER_MS 5000
 #define TROUBLE_AGAIN_MS 30000
 
 struct hr_call *hr_call_new(enum hr_call_kind kind, struct hr_store *store, const char *key, uint32_t key_len)
@@ -133,7 +131,7 @@ void hr_run_tell(const struct hr_call_run *run)
     int64_t now_ms = hr_clock_ms();
     int64_t left_ms = run->deadline_ms - now_ms;
 
-    if (stores->trouble == NULL || (int64_t)stores->timeout_ms - left_ms < TROUBLE_AFTER_MS ||
+    if (stores->trouble == NULL || (int64_t)stores->timeout_ms - left_ms < HR_TROUBLE_AFTER_MS ||
         now_ms < store->trouble_ms) {
         return;
     }

@@ -28,6 +28,56 @@ static void describe(const struct hr_call_run *run, struct hr_call_doing *ret)
     }
 }
 
+static const struct hr_call_run *oldest(const struct hr_store *store)
+{
+    const struct hr_call_run *found = NULL;
+
+    for (const struct hr_call_run *run = store->stores->running; run != NULL; run = run->next) {
+        if (run->store == store && (found == NULL || run->deadline_ms < found->deadline_ms)) {
+            found = run;
+        }
+    }
+    return found;
+}
+
+/* What a call that has not failed yet waits for. */
+static void describe_silence(const struct hr_call_doing *doing, char *ret, size_t size)
+{
+    if (doing->state == HR_CALL_KEYS) {
+        (void)snprintf(ret, size, "its credentials are being fetched");
+    } else {
+        (void)snprintf(ret, size, "%s, asked %lld s ago",
+                       doing->state == HR_CALL_COMING ? "the answer is on its way" : "no answer",
+                       (long long)(doing->sent_ms / 1000));
+    }
+}
+
+bool hr_calls_trouble(const struct hr_store *store, char ret_text[256], int64_t *ret_left_ms)
+{
+    const struct hr_call_run *run = oldest(store);
+    struct hr_call_doing doing;
+    struct hr_judged judged;
+
+    if (run == NULL) {
+        return false;
+    }
+    int64_t left_ms = run->deadline_ms - hr_clock_ms();
+    int64_t lasts_ms = (int64_t)store->stores->timeout_ms - left_ms;
+    judged = run->judged;
+    if (judged.text[0] == '\0' && lasts_ms < HR_TROUBLE_AFTER_MS) {
+        return false;
+    }
+    if (judged.text[0] == '\0') {
+        describe(run, &doing);
+        describe_silence(&doing, judged.text, sizeof(judged.text));
+    }
+    hr_call_describe(run->call, store, &judged, judged.verdict.error, run->sent);
+    memcpy(ret_text, run->call->message, sizeof(run->call->message));
+    run->call->message[0] = '\0';
+    *ret_left_ms = left_ms > 0 ? left_ms : 0;
+    return true;
+}
+
 bool hr_calls_doing(const struct hr_store *store, enum hr_call_kind kind, const char *key, uint32_t key_len,
                     unsigned n, struct hr_call_doing *ret)
 {

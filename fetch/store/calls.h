@@ -25,4 +25,8 @@ struct hr_call_doing {
 bool hr_calls_doing(const struct hr_store *store, enum hr_call_kind kind, const char *key, uint32_t key_len,
                     unsigned n, struct hr_call_doing *ret);
 
+/* The call of this store that has been under way longest, where it has failed or lasts: as its message would
+ * be, and for how long it is tried yet. False: none. */
+bool hr_calls_trouble(const struct hr_store *store, char ret_text[256], int64_t *ret_left_ms);
+
 #endif

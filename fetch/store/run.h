@@ -4,6 +4,9 @@
 
 #include "fetch/store/internal.h"
 
+/* Retries mend most of what happens within a second; who waits longer asks himself what for. */
+#define HR_TROUBLE_AFTER_MS 5000
+
 struct hr_call_run {
     struct hr_call_run *prev, *next; /* stores->running */
     struct hr_call *call;

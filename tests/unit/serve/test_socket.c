@@ -145,6 +145,8 @@ static void test_questions_and_answers(void **state)
         {"[1,2]\n", "unknown operation"},
         {"{\"op\":7}\n", "unknown operation"},
         {"{\"op\":\"look\"}\n", "malformed"},
+        {"{\"op\":\"trouble\",\"tree\":-1}\n", "Invalid argument"},
+        {"{\"op\":\"trouble\",\"tree\":0}\n", "{}\n"},
         {"{\"op\":\"look\",\"tree\":-1,\"path\":\"x\"}\n", "malformed"},
         {"{\"op\":\"look\",\"tree\":1024,\"path\":\"x\"}\n", "malformed"},
         {"{\"op\":\"look\",\"tree\":99999999999999,\"path\":\"x\"}\n", "malformed"},
