@@ -160,6 +160,7 @@ static void clear_results(struct hr_http_impl *impl)
     atomic_store(&impl->cancel, false);
     atomic_store(&impl->answering, false);
     atomic_store(&impl->asked, NULL);
+    impl->tells_begun = request->begun != NULL;
 }
 
 int hr_http_submit(struct hr_http *http, struct hr_http_request *request)
@@ -237,10 +238,16 @@ void hr_http_asked(const struct hr_http_request *request, char *ret, size_t room
 static void take_back(struct hr_http *http)
 {
     (void)pthread_mutex_lock(&http->lock);
-    struct hr_http_impl *finished = http->finished;
-    http->finished = NULL;
+    struct hr_http_impl *finished = http->finished, *begun = http->begun;
+    http->finished = http->begun = NULL;
     (void)pthread_mutex_unlock(&http->lock);
     struct hr_http_impl *impl, *next;
+    DL_FOREACH_SAFE2(begun, impl, next, begun_next)
+    {
+        if (impl->request.begun) {
+            impl->request.begun(&impl->request);
+        }
+    }
     DL_FOREACH_SAFE(finished, impl, next)
     {
         http->stats.in_flight--;

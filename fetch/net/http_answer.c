@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "fetch/base/clock.h"
 
@@ -52,13 +53,29 @@ void hr_http_answer_reset(struct hr_http_impl *impl)
     request->content_length = -1;
     request->status = 0;
     impl->answer_headers_done = false;
+    impl->answer_published = false;
 }
 
 void hr_http_answer_publish(struct hr_http_impl *impl)
 {
-    for (unsigned i = 0; i < impl->request.answer_count; i++) {
+    for (unsigned i = 0; i < impl->request.answer_count && !impl->answer_published; i++) {
         impl->request.answer[i].name = impl->answer_text.data + impl->answer_at[i].name;
         impl->request.answer[i].value = impl->answer_text.data + impl->answer_at[i].value;
+    }
+    impl->answer_published = true;
+}
+
+/* The final answer's headers are here, and stay as they are. */
+static void headers_done(struct hr_http_impl *impl)
+{
+    const struct hr_http_request *request = &impl->request;
+    struct hr_http_thread *thread = impl->thread;
+    bool fills = request->status == 206 && request->content_length > 0 &&
+                 (uint64_t)request->content_length == request->body_max_bytes;
+    if (impl->tells_begun && fills && !impl->is_begun) {
+        hr_http_answer_publish(impl);
+        impl->is_begun = true;
+        DL_APPEND2(thread->begun, impl, begun_prev, begun_next);
     }
 }
 
@@ -171,6 +188,7 @@ size_t hr_http_on_header(char *line, size_t size, size_t count, void *arg)
         impl->request.status = status_of(line, text_len);
     } else if (text_len == 0) {
         impl->answer_headers_done = true;
+        headers_done(impl);
     } else if (!impl->answer_headers_done) {
         int r = take_field(impl, line, text_len);
         if (r < 0) {

@@ -2,7 +2,8 @@
  *
  * A request is on one list at a time: its thread's inbox (thread->lock), its thread's running list (that
  * thread only), the finished list (http->lock). The request's fields belong to whoever owns the list it is
- * on. */
+ * on. Beside that it may be on the lists of those whose answer has begun: then its headers are the loop's to
+ * read, and nobody writes them any more. */
 #ifndef HR_NET_HTTP_IMPL_H
 #define HR_NET_HTTP_IMPL_H
 
@@ -65,6 +66,10 @@ struct hr_http_impl {
     bool answer_begun, answer_headers_done;
     struct hr_buf answer_text;
     struct hr_http_answer_at answer_at[HR_HTTP_HEADERS_MAX];
+    bool answer_published;
+    bool tells_begun; /* request.begun is set, which is the owner's to change */
+    bool is_begun;    /* on thread->begun */
+    struct hr_http_impl *begun_prev, *begun_next;
 };
 
 struct hr_http_thread {
@@ -86,7 +91,7 @@ struct hr_http_thread {
     CURLM *multi;
     bool broken; /* the multi handle is in an unknown state */
     struct hr_timer curl_timer;
-    struct hr_http_impl *running, *finished;
+    struct hr_http_impl *running, *finished, *begun;
     struct hr_http_easy *pool;
     unsigned pool_count, pool_max;
 };
@@ -102,7 +107,7 @@ struct hr_http {
 
     int done_fd;
     pthread_mutex_t lock;
-    struct hr_http_impl *finished;
+    struct hr_http_impl *finished, *begun;
 };
 
 /* http_answer.c: libcurl's callbacks for the answer. */

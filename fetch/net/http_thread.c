@@ -86,6 +86,10 @@ __attribute__((format(printf, 3, 4))) static void finish(struct hr_http_impl *im
     request->total_us = (uint64_t)(hr_clock_us() - impl->start_us);
     request->reused_connection = impl->connects == 0 && error == 0;
     hr_http_answer_publish(impl);
+    if (impl->is_begun) {
+        DL_DELETE2(thread->begun, impl, begun_prev, begun_next);
+        impl->is_begun = false;
+    }
     DL_DELETE(thread->running, impl);
     DL_APPEND(thread->finished, impl);
 }
@@ -288,14 +292,20 @@ static void complete(struct hr_http_impl *impl, CURLcode code)
 static void hand_back(struct hr_http_thread *thread)
 {
     struct hr_http *http = thread->http;
-    if (!thread->finished) {
+    struct hr_http_impl *impl;
+    if (!thread->finished && !thread->begun) {
         return;
     }
+    DL_FOREACH2(thread->begun, impl, begun_next)
+    {
+        impl->is_begun = false;
+    }
     (void)pthread_mutex_lock(&http->lock);
-    bool first = http->finished == NULL;
+    bool first = http->finished == NULL && http->begun == NULL;
     DL_CONCAT(http->finished, thread->finished);
+    DL_CONCAT2(http->begun, thread->begun, begun_prev, begun_next);
     (void)pthread_mutex_unlock(&http->lock);
-    thread->finished = NULL;
+    thread->finished = thread->begun = NULL;
     if (first) {
         uint64_t one = 1;
         (void)!write(http->done_fd, &one, sizeof(one));

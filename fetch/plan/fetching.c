@@ -20,7 +20,8 @@
 #define HR_DENIED_MS 30000
 
 struct hr_part { /* one request of a want */
-    struct hr_want *want;
+    struct hr_plan *plan;
+    struct hr_want *want; /* NULL: nobody's any more */
     uint64_t reserved_bytes;
 };
 
@@ -180,6 +181,75 @@ static bool is_first_of_large(struct hr_want *want, const struct hr_call *call)
            hr_face_fits(want->plan, call->object_bytes, call->etag) && hr_proof_learn(want, call) == 0;
 }
 
+/* Its headers say so already: the open need not wait for the body. Requests that follow in its place ask for
+ * the same version. */
+static void part_begun(struct hr_call *call, const struct hr_call_begun *begun)
+{
+    struct hr_want *want = ((struct hr_part *)call->owner)->want;
+    struct hr_plan *plan = want->plan;
+    char *if_match = NULL;
+    if (plan->ending || want->kind != HR_WANT_OBJECT || want->size != HR_UNKNOWN_BYTES || want->error < 0 ||
+        !hr_face_fits(plan, begun->object_bytes, begun->etag) ||
+        hr_cache_find(plan->cache, &want->tree->source, want->key, want->key_len, begun->etag) ||
+        !(if_match = strdup(begun->etag))) {
+        return;
+    }
+    free(call->if_match);
+    call->if_match = if_match;
+    want->size = begun->object_bytes;
+    want->mtime_ns = begun->mtime_ns;
+    snprintf(want->etag, sizeof want->etag, "%s", begun->etag);
+    want->first_call = call;
+    hr_outcome_first(want, NULL);
+}
+
+/* The face is not there yet. Without the body its readers will ask for what they need. */
+static void first_done(struct hr_want *want, struct hr_call *call, uint64_t reserved)
+{
+    want->first_call = NULL;
+    if (call->error == 0 && call->object_bytes == want->object_bytes) {
+        hr_fetch_memory(want->plan, (int64_t)call->body.len - (int64_t)reserved);
+        want->body = call->body;
+        hr_buf_init(&call->body, call->body.ceiling);
+    } else {
+        hr_fetch_memory(want->plan, -(int64_t)reserved);
+    }
+    hr_call_free(call);
+}
+
+void hr_fetch_hand_over(struct hr_want *want, struct hr_want *range)
+{
+    struct hr_part *part = want->first_call->owner;
+    part->want = range;
+    want->first_call = NULL;
+    want->calls--;
+    hr_want_leave_queue(range);
+    range->next_offset = range->size;
+    range->calls++;
+}
+
+static void part_unwanted(struct hr_call *call)
+{
+    struct hr_part *part = call->owner;
+    struct hr_plan *plan = part->plan;
+    plan->stats.in_flight--;
+    hr_fetch_memory(plan, -(int64_t)part->reserved_bytes);
+    free(part);
+    hr_call_free(call);
+    hr_plan_pump(plan);
+}
+
+void hr_fetch_abandon(struct hr_want *want)
+{
+    struct hr_call *call = want->first_call;
+    want->first_call = NULL;
+    want->calls--;
+    ((struct hr_part *)call->owner)->want = NULL;
+    call->begun = NULL;
+    call->done = part_unwanted;
+    hr_call_cancel(call);
+}
+
 static void part_done(struct hr_call *call)
 {
     struct hr_part *part = call->owner;
@@ -192,6 +262,11 @@ static void part_done(struct hr_call *call)
     want->hindrance.retried |= call->retries > 0;
     want->hindrance.throttled |= call->throttled > 0;
     hr_tree_judge(want->tree, call->refused_alone ? -EIO : call->error);
+    if (want->kind == HR_WANT_FIRST) {
+        first_done(want, call, reserved);
+        hr_plan_pump(plan);
+        return;
+    }
     if (is_first_of_large(want, call)) {
         hr_fetch_memory(plan, (int64_t)call->body.len - (int64_t)reserved);
         hr_outcome_first(want, &call->body);
@@ -277,7 +352,7 @@ static int start_call(struct hr_want *want, uint64_t bytes, uint64_t cost)
     char *if_match = !whole && want->etag[0] ? strdup(want->etag) : NULL;
     int error = call && part && (if_match || whole || !want->etag[0]) ? 0 : -ENOMEM;
     if (error == 0) {
-        *part = (struct hr_part){.want = want, .reserved_bytes = cost};
+        *part = (struct hr_part){.plan = want->plan, .want = want, .reserved_bytes = cost};
         if (!whole) {
             call->range_first = want->first + want->next_offset;
             call->range_bytes = bytes;
@@ -286,6 +361,8 @@ static int start_call(struct hr_want *want, uint64_t bytes, uint64_t cost)
         }
         call->expected_bytes = want->size == HR_UNKNOWN_BYTES ? HR_UNKNOWN_BYTES : bytes;
         call->body_max_bytes = bytes;
+        bool may_be_large = want->size == HR_UNKNOWN_BYTES && bytes % HR_PAGE_BYTES == 0; /* a segment's */
+        call->begun = may_be_large ? part_begun : NULL;
         call->done = part_done;
         call->owner = part;
         error = hr_call_start(call);

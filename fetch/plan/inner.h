@@ -121,8 +121,9 @@ struct hr_plan_tree {
 enum hr_want_state { HR_WANT_QUEUED, HR_WANT_FETCHING, HR_WANT_WRITING };
 
 enum hr_want_kind {
-    HR_WANT_OBJECT, /* what a name stands for, as one file */
-    HR_WANT_FIRST,  /* was OBJECT, of unknown size: it is large, what came becomes its face's first segment */
+    HR_WANT_OBJECT,  /* what a name stands for, as one file */
+    HR_WANT_FIRST,   /* was OBJECT, of unknown size: it is large and waits for its face; what came, or comes,
+                        becomes the face's first segment */
     HR_WANT_SEGMENT, /* a range of a face's object */
     HR_WANT_WHOLE    /* a face's object as one file, from its segments and what they lack */
 };
@@ -167,8 +168,9 @@ struct hr_want {
     char mismatch_md5[33]; /* body of the try before, when it did not match */
     unsigned tries;        /* fetches that did not bring the object that was expected */
     struct hr_hindrance hindrance;
-    struct hr_buf body; /* FIRST: what came, until the face is there */
-    const char *key;    /* full, behind id */
+    struct hr_buf body;         /* FIRST: what came, until the face is there */
+    struct hr_call *first_call; /* FIRST: or what brings it */
+    const char *key;            /* full, behind id */
     uint32_t key_len;
     unsigned id_len; /* bytes of id */
     char id[];
@@ -371,6 +373,9 @@ int hr_fetch_begin_put(struct hr_want *want);
 /* The bytes are the cache's; -errno: they are still the caller's. Memory is accounted for. */
 int hr_fetch_keep(struct hr_want *want, uint64_t offset, struct hr_buf *body);
 void hr_fetch_memory(struct hr_plan *plan, int64_t bytes);
+/* first_call's bytes are the range's from now on, which was queued; or nobody's. */
+void hr_fetch_hand_over(struct hr_want *want, struct hr_want *range);
+void hr_fetch_abandon(struct hr_want *want);
 
 /* outcome.c */
 /* hr_put_options.done; owner is the want. */
@@ -380,7 +385,8 @@ void hr_outcome_failed(struct hr_want *want);
 /* Tells everybody who waits that it failed, and ends the want. */
 void hr_outcome_fail(struct hr_want *want, int error, const char *message);
 void hr_outcome_no_room(struct hr_want *want, int error);
-/* The first range of an unlisted object came, which is large: takes the body. */
+/* The first range of an unlisted object came, or comes by first_call: it is large, size, ETag and time are
+ * known. Takes the body; NULL: none is there yet. */
 void hr_outcome_first(struct hr_want *want, struct hr_buf *body);
 
 /* opened.c: orders of what is opened without having been announced. */

@@ -406,8 +406,28 @@ void hr_outcome_failed(struct hr_want *want)
 
 static void first_failed(struct hr_want *want, int error)
 {
+    if (want->first_call) {
+        hr_fetch_abandon(want);
+    }
     hr_fetch_memory(want->plan, -(int64_t)want->body.len);
     hr_outcome_fail(want, error, "");
+}
+
+/* The face is there and its first bytes are still on their way: who reads them joins that, as any range. They
+ * are not needed where the first cell is there, or on its way, for others. */
+static void first_comes(struct hr_want *want, const struct hr_cached *face)
+{
+    struct hr_plan *plan = want->plan;
+    uint64_t bytes = want->first_call->range_bytes;
+    bool needed = face && !hr_cache_segment(plan->cache, face->file_id, 0) &&
+                  !hr_want_cell(want->tree, face->file_id, 0);
+    struct hr_want *range =
+        needed ? hr_want_add_range(want->tree, face, HR_WANT_SEGMENT, want->reason, 0, bytes) : NULL;
+    if (range) {
+        hr_fetch_hand_over(want, range);
+    } else {
+        hr_fetch_abandon(want);
+    }
 }
 
 /* The face is there: what came becomes its first segment, or nothing when the cache has no room now. */
@@ -425,7 +445,15 @@ static void first_faced(void *owner, uint32_t ticket, const struct hr_answer *an
         note_opened(want);
         remember(want->tree, cached);
     }
+    struct hr_answer copy = *answer;
+    if (want->first_call) {
+        first_comes(want, answer->flags & HR_ANSWER_FACE ? cached : NULL);
+    }
     uint64_t bytes = want->body.len;
+    if (bytes == 0) { /* it comes, or failed */
+        end_with(want, &copy);
+        return;
+    }
     want->face_id = answer->file_id;
     want->size = bytes;
     want->verify = (struct hr_verify){0}; /* its checksums are of the whole object */
@@ -440,7 +468,6 @@ static void first_faced(void *owner, uint32_t ticket, const struct hr_answer *an
         return;
     }
     hr_fetch_memory(plan, -(int64_t)bytes);
-    struct hr_answer copy = *answer;
     end_with(want, &copy);
 }
 
@@ -449,11 +476,13 @@ void hr_outcome_first(struct hr_want *want, struct hr_buf *body)
     hr_want_leave_queue(want);
     want->kind = HR_WANT_FIRST;
     want->object_bytes = want->size;
-    want->body = *body;
-    hr_buf_init(body, body->ceiling);
-    uint64_t cut = want->body.len % HR_PAGE_BYTES;
-    want->body.len -= cut;
-    hr_fetch_memory(want->plan, -(int64_t)cut);
+    if (body) {
+        want->body = *body;
+        hr_buf_init(body, body->ceiling);
+        uint64_t cut = want->body.len % HR_PAGE_BYTES;
+        want->body.len -= cut;
+        hr_fetch_memory(want->plan, -(int64_t)cut);
+    }
     struct hr_asker asker = {.fn = first_faced, .owner = want};
     (void)hr_face_want(want->tree, want->key, want->key_len, want->etag, want->object_bytes, want->mtime_ns,
                        &asker);

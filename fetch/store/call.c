@@ -87,6 +87,16 @@ static void end_soon(struct hr_call_run *run, int error)
 
 static void on_answer(struct hr_http_request *request);
 
+static void on_begun(struct hr_http_request *request)
+{
+    struct hr_call_run *run = request->owner;
+    struct hr_call_begun begun;
+
+    if (!run->cancelled && run->call->begun != NULL && hr_judge_begun(run->call, request, &begun)) {
+        run->call->begun(run->call, &begun);
+    }
+}
+
 static uint64_t likely_bytes(const struct hr_call *call)
 {
     uint64_t likely = call->expected_bytes != UINT64_MAX ? call->expected_bytes : call->range_bytes;
@@ -129,6 +139,7 @@ int hr_run_submit(struct hr_call_run *run, const struct hr_http_request *rival, 
     }
     set_limits(run, request);
     request->done = on_answer;
+    request->begun = run->call->begun != NULL ? on_begun : NULL;
     request->owner = run;
     if (rival != NULL) {
         hr_http_request_avoid(request, rival);

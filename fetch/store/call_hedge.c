@@ -94,6 +94,7 @@ void hr_run_drop_rival(struct hr_call_run *run, bool hedge_won)
     struct hr_store *store = run->store;
 
     run->request->done = rival_back;
+    run->request->begun = NULL;
     run->request->owner = store;
     hr_store_ref(store);
     hr_http_cancel(store->stores->http, run->request);

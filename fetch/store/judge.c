@@ -423,6 +423,33 @@ static void judge_get(struct hr_call *call, struct hr_http_request *request, con
     take_checksum(call, request, !ranged || call->body.len == total);
 }
 
+bool hr_judge_begun(const struct hr_call *call, const struct hr_http_request *request,
+                    struct hr_call_begun *ret)
+{
+    const char *text = hr_http_answer(request, "content-range");
+    const char *modified = hr_http_answer(request, "last-modified");
+    struct hr_content_range range;
+    struct hr_call_begun begun = {.mtime_ns = 0};
+
+    hr_etag_copy(hr_http_answer(request, "etag"), begun.etag);
+    if (request->status != 206 || begun.etag[0] == '\0' || hr_web_page(call->key, call->key_len, request) ||
+        (call->if_match != NULL && !hr_etag_equal(call->if_match, begun.etag))) {
+        return false;
+    }
+    if (text == NULL || hr_content_range_parse(text, &range) < 0 || range.first != call->range_first ||
+        range.total == UINT64_MAX || range.last - range.first + 1 != call->range_bytes ||
+        range.total == range.last + 1 || request->content_length < 0 ||
+        (uint64_t)request->content_length != call->range_bytes) {
+        return false;
+    }
+    begun.object_bytes = range.total;
+    if (modified != NULL) {
+        (void)hr_date_http(modified, strlen(modified), &begun.mtime_ns);
+    }
+    *ret = begun;
+    return true;
+}
+
 static void judge_head(struct hr_call *call, const struct hr_http_request *request, struct hr_judged *ret)
 {
     const char *modified = hr_http_answer(request, "last-modified");

@@ -22,6 +22,10 @@ struct hr_judged {
 void hr_judge(struct hr_call *call, struct hr_http_request *request, const struct hr_quirk *quirk,
               struct hr_judged *ret);
 
+/* True: the headers of an answer to a range are those of all of it, and of an object that is longer. */
+bool hr_judge_begun(const struct hr_call *call, const struct hr_http_request *request,
+                    struct hr_call_begun *ret);
+
 /* "bytes 0-9/100", "bytes 0-9" + "/" + "*", "bytes *" + "/100". 0 or -EINVAL. Not known: UINT64_MAX. */
 struct hr_content_range {
     uint64_t first, last, total;

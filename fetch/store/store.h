@@ -75,6 +75,13 @@ struct hr_listed {
 
 enum hr_call_kind { HR_CALL_LIST, HR_CALL_GET, HR_CALL_HEAD };
 
+/* What the headers of an answer say whose body is still on its way. */
+struct hr_call_begun {
+    char etag[136]; /* never "" */
+    uint64_t object_bytes;
+    int64_t mtime_ns; /* 0: not sent */
+};
+
 struct hr_call {
     /* Set by the caller. */
     enum hr_call_kind kind;
@@ -93,6 +100,10 @@ struct hr_call {
     char *if_match;          /* ETag without quotes, malloc, NULL: no condition */
     size_t body_max_bytes;   /* a longer answer is an error. 0: expected_bytes or range_bytes, else 64 MiB */
 
+    /* GET of a range, may be NULL. On the loop: an answer has begun which is all of the range, of an object
+     * that is longer. Its body may still fail, and another answer begin. if_match may be set from inside, for
+     * requests that follow; the call is not freed. */
+    void (*begun)(struct hr_call *call, const struct hr_call_begun *begun);
     void (*done)(struct hr_call *call); /* once; on the loop; may free the call with hr_call_free */
     void *owner;
 

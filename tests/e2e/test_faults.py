@@ -342,3 +342,37 @@ def test_server_restart_in_the_middle():
         with open(log, "rb") as file:
             training.expect_same(training.parse(file.read()), want)
         s.job.note_daemon()
+
+
+# Says when the file is open, then what is in it.
+OPEN_THEN_READ = """
+import hashlib, os, sys
+with open(sys.argv[1], 'rb') as file:
+    print('open', os.fstat(file.fileno()).st_size, flush=True)
+    print(hashlib.sha256(file.read()).hexdigest())
+"""
+
+
+@test()
+def test_open_of_an_unlisted_large_object_waits_for_its_headers():
+    """The store keeps the body to itself until the program has the file open."""
+    body = random.Random(4).randbytes((9 << 20) + 77)
+    log = os.path.join(proc.temp_folder(), "log")
+    data = os.path.join(proc.temp_folder(), "data")
+    with DictStore({"big": body, "other": b"x"}, etag=lambda key, body: hashlib.md5(body).hexdigest() + "-2") as store:
+        store.body_gate = threading.Event()
+        with headrace.Job("%s=s3://bkt/" % data, store.url, access="a", secret="b") as job:
+            child = job.start([paths.PYTHON, "-c", OPEN_THEN_READ, data + "/big"], log=log)
+
+            def told():
+                with open(log) as file:
+                    return file.read().split()
+            try:
+                proc.wait_until(lambda: told()[:2] == ["open", str(len(body))], 10, "open while the body is held")
+                proc.expect_equal(len(told()), 2, "words while the body is held")
+            finally:
+                store.body_gate.set()
+            proc.expect_equal(child.wait(60), 0, "status")
+            proc.expect_equal(told()[2:], [hashlib.sha256(body).hexdigest()], "digest")
+            gets = [path for _, path, query in store.requests if "list-type" not in query]
+            proc.expect_equal(len(gets), 2, "ranges that were asked for: %s" % gets)

@@ -31,12 +31,14 @@ class Base(http.server.BaseHTTPRequestHandler):
 
     do_HEAD = do_PUT = do_POST = do_GET
 
-    def reply(self, status, headers, body):
+    def reply(self, status, headers, body, gate=None):
         self.send_response_only(status)
         for name, value in headers:
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        if gate:
+            gate.wait()
         if self.command != "HEAD":
             self.wfile.write(body)
 
@@ -115,12 +117,14 @@ class FaultProxy(Local):
 
 class DictStore(Local):
     """ListObjectsV2 and GET over {key: bytes} of one bucket; signatures are not looked at. `page` keys at a time;
-    etag(key, body) may replace the MD5; requests counts methods and keys."""
+    etag(key, body) may replace the MD5; requests counts methods and keys. Ranges' bodies wait for `body_gate`, a
+    threading.Event, behind their headers."""
 
     def __init__(self, objects, bucket="bkt", page=1000, etag=None):
         self.objects, self.bucket, self.page = objects, bucket, page
         self.etag = etag or (lambda key, body: hashlib.md5(body).hexdigest())
         self.requests = []
+        self.body_gate = None
         super().__init__()
 
     def answer(self, handler):
@@ -162,7 +166,7 @@ class DictStore(Local):
             self.error(handler, 416, "InvalidRange")
             return
         handler.reply(206, headers + [("Content-Range", "bytes %d-%d/%d" % (start, end, len(body)))],
-                      body[start:end + 1])
+                      body[start:end + 1], self.body_gate)
 
     def list(self, handler, pairs):
         encode = pairs.get("encoding-type") == "url"

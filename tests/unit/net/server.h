@@ -186,6 +186,11 @@ static inline bool answer_broken(struct peer *peer, const char *path, unsigned n
                peer_body(peer, 0, 500));
         return peer_linger(peer);
     }
+    unsigned status = 0, len = 0;
+    if (sscanf(path, "/begins/%u/%u", &status, &len) == 2) {
+        (void)peer_printf(peer, "HTTP/1.1 %u X\r\nContent-Length: %u\r\nETag: \"b\"\r\n\r\n", status, len);
+        return peer_linger(peer);
+    }
     if (strcmp(path, "/garbage") == 0) {
         (void)peer_printf(peer, "SSH-2.0-OpenSSH_9.2\r\n");
         return false;

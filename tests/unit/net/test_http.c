@@ -329,6 +329,47 @@ static void stalled_transfer_ends(void **state)
     bed_close(&bed);
 }
 
+static unsigned begun_count;
+
+static void on_begun(struct hr_http_request *request)
+{
+    struct bed *bed = request->owner;
+    begun_count++;
+    assert_int_equal(bed->pending, 1);
+    assert_int_equal(request->status, 206);
+    assert_int_equal(request->content_length, 1000);
+    assert_string_equal(hr_http_answer(request, "etag"), "\"b\"");
+    hr_http_cancel(bed->http, request);
+}
+
+/* The servers keep the bodies to themselves. */
+static void begun_answers_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        unsigned told;
+    } cases[] = {{"http://127.0.0.1:PORT/begins/206/1000", 1},
+                 {"http://127.0.0.1:PORT/begins/206/999", 0},
+                 {"http://127.0.0.1:PORT/begins/200/1000", 0},
+                 {"http://127.0.0.1:PORT/begins/503/1000", 0}};
+    struct bed bed;
+    bed_open(&bed, NULL, 1, 8);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hr_http_request *request = bed_request(&bed, cases[i].url);
+        request->body_max_bytes = 1000;
+        request->begun = on_begun;
+        request->total_ms = cases[i].told ? 0 : 200;
+        begun_count = 0;
+        bed_submit(&bed, request);
+        bed_run(&bed);
+        assert_int_equal(request->error, cases[i].told ? -ECANCELED : -ETIMEDOUT);
+        assert_int_equal(begun_count, cases[i].told);
+        hr_http_request_free(request);
+    }
+    bed_close(&bed);
+}
+
 int main(void)
 {
     /* What a daemon may find in its environment must decide nothing. */
@@ -344,6 +385,7 @@ int main(void)
         cmocka_unit_test(closed_idle_connections_do_no_harm),
         cmocka_unit_test(deadlines),
         cmocka_unit_test(stalled_transfer_ends),
+        cmocka_unit_test(begun_answers_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

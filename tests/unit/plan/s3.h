@@ -49,6 +49,7 @@ struct s3_object {
     bool hidden;                /* is not listed */
     unsigned gets, served;      /* asked for; 2xx with the whole body sent */
     unsigned ranges, unmatched; /* GETs with Range; those behind the first byte without If-Match */
+    unsigned matched;           /* GETs with If-Match */
     uint64_t changes_at;        /* ranges from here on are of another version; 0: never */
 };
 
@@ -66,6 +67,7 @@ struct s3 {
     unsigned count;
     enum s3_fault list_fault;   /* of every LIST */
     bool gets_held, lists_held; /* requests wait until it is false */
+    bool bodies_held;           /* so do bodies of objects, behind their headers */
     bool pages_held;         /* so do full pages of a listing without delimiter, behind pages_let of them */
     bool missing_is_refused; /* 403 for a key that is not there, as to who may not list */
     unsigned delay_ms;
@@ -337,6 +339,7 @@ static bool s3_get_object(struct s3 *s3, int fd, struct s3_object *object, const
     bool matched = s3_value(request, "\r\nIf-Match: \"", "\"\r", match, sizeof match);
     pthread_mutex_lock(&s3->lock);
     object->ranges += ranged;
+    object->matched += matched;
     if (ranged && s3->range_count < S3_RANGES) {
         s3->ranges[s3->range_count++] =
             (struct s3_range){object, (uint64_t)first, (uint64_t)(last - first + 1)};
@@ -356,7 +359,13 @@ static bool s3_get_object(struct s3 *s3, int fd, struct s3_object *object, const
     }
     used += snprintf(head + used, sizeof head - (size_t)used,
                      "Last-Modified: Sat, 21 Nov 2026 10:00:00 GMT\r\n\r\n");
-    bool ok = s3_send(fd, head, (size_t)used) && s3_send_body(s3, fd, now, fault, first, len);
+    bool ok = s3_send(fd, head, (size_t)used);
+    pthread_mutex_lock(&s3->lock);
+    while (s3->bodies_held && !s3->ending) {
+        pthread_cond_wait(&s3->changed, &s3->lock);
+    }
+    pthread_mutex_unlock(&s3->lock);
+    ok = ok && s3_send_body(s3, fd, now, fault, first, len);
     pthread_mutex_lock(&s3->lock);
     object->served += ok;
     pthread_mutex_unlock(&s3->lock);
@@ -528,6 +537,14 @@ S3_FN void s3_hold(struct s3 *s3, bool gets, bool lists)
     pthread_mutex_lock(&s3->lock);
     s3->gets_held = gets;
     s3->lists_held = lists;
+    pthread_cond_broadcast(&s3->changed);
+    pthread_mutex_unlock(&s3->lock);
+}
+
+S3_FN void s3_hold_bodies(struct s3 *s3, bool held)
+{
+    pthread_mutex_lock(&s3->lock);
+    s3->bodies_held = held;
     pthread_cond_broadcast(&s3->changed);
     pthread_mutex_unlock(&s3->lock);
 }

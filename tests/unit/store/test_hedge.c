@@ -74,6 +74,8 @@ struct held {
     atomic_uint asked, given_up; /* requests; those whose connection the client closed while they were held */
     unsigned held_from, held_count; /* these requests are held back, for ever */
     unsigned busy_from, busy_count; /* these get a 503 */
+    bool ranged;                    /* each answer is the first 8 of 100 bytes... */
+    atomic_bool gate;               /* ...whose body comes when this is set */
     int fd;
     unsigned port;
     pthread_t acceptor;
@@ -96,6 +98,18 @@ static void answer(struct peer *peer, unsigned number)
         return;
     }
     bool busy = number >= server->busy_from && number < server->busy_from + server->busy_count;
+    if (server->ranged) {
+        int head = snprintf(text, sizeof(text),
+                            "HTTP/1.1 206 Part\r\nETag: \"e\"\r\nContent-Length: 8\r\n"
+                            "Content-Range: bytes 0-7/100\r\n\r\n");
+        (void)send(peer->fd, text, (size_t)head, MSG_NOSIGNAL);
+        while (!atomic_load(&server->gate)) {
+            (void)usleep(1000);
+        }
+        (void)snprintf(text, sizeof(text), "%08u", number);
+        (void)send(peer->fd, text, 8, MSG_NOSIGNAL);
+        return;
+    }
     int len = snprintf(text, sizeof(text),
                        busy ? "HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n"
                             : "HTTP/1.1 200 OK\r\nETag: \"e\"\r\nContent-Length: 8\r\n\r\n%08u",
@@ -193,6 +207,7 @@ static void close_server(void)
     (void)shutdown(server.fd, SHUT_RDWR);
     (void)pthread_join(server.acceptor, NULL);
     (void)close(server.fd);
+    atomic_store(&server.gate, true);
     while (atomic_load(&server.living) > 0) {
         (void)usleep(1000);
     }
@@ -305,6 +320,49 @@ static void the_second_answer_wins(void **state)
     assert_int_equal(of.hedges_won, stats.hedges_won);
     close_all();
     assert_int_equal(atomic_load(&server.given_up), 1);
+}
+
+static unsigned begun;
+
+static void on_begun(struct hr_call *call, const struct hr_call_begun *told)
+{
+    begun++;
+    assert_int_equal(pending, 1); /* before it is done */
+    assert_null(call->if_match);
+    assert_string_equal(told->etag, "e");
+    assert_int_equal(told->object_bytes, 100);
+    call->if_match = strdup(told->etag);
+    atomic_store(&server.gate, true);
+}
+
+static void the_second_answer_begins(void **state)
+{
+    (void)state;
+    open_all(true, 16);
+    warm_up(100);
+    uint64_t before = stats_now().hedges;
+    unsigned number = atomic_load(&server.asked);
+    server.held_from = number;
+    server.held_count = 1;
+    server.ranged = true;
+    begun = 0;
+    struct hr_call *call = hr_call_new(HR_CALL_GET, store, "k", 1);
+    call->range_bytes = 8;
+    call->begun = on_begun;
+    call->done = count_down;
+    assert_int_equal(hr_call_start(call), 0);
+    pending++;
+    assert_int_equal(hr_loop_run(loop), 0);
+    char expected[16];
+    (void)snprintf(expected, sizeof(expected), "%08u", number + 1);
+    assert_int_equal(call->error, 0);
+    assert_int_equal(begun, 1);
+    assert_int_equal(call->object_bytes, 100);
+    assert_memory_equal(call->body.data, expected, 8);
+    hr_call_free(call);
+    drain();
+    assert_int_equal(stats_now().hedges, before + 1);
+    close_all();
 }
 
 static struct hr_call *given_up;
@@ -433,10 +491,15 @@ static void off_means_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_after_enough_answers), cmocka_unit_test(one_in_fifty),
-        cmocka_unit_test(the_second_answer_wins),     cmocka_unit_test(the_budget_is_kept),
-        cmocka_unit_test(a_full_width_has_no_hedges), cmocka_unit_test(a_throttling_store_gets_none),
-        cmocka_unit_test(ends_with_both_under_way),   cmocka_unit_test(off_means_off),
+        cmocka_unit_test(known_after_enough_answers),
+        cmocka_unit_test(one_in_fifty),
+        cmocka_unit_test(the_second_answer_wins),
+        cmocka_unit_test(the_second_answer_begins),
+        cmocka_unit_test(the_budget_is_kept),
+        cmocka_unit_test(a_full_width_has_no_hedges),
+        cmocka_unit_test(a_throttling_store_gets_none),
+        cmocka_unit_test(ends_with_both_under_way),
+        cmocka_unit_test(off_means_off),
     };
     return cmocka_run_group_tests_name("store/hedge", tests, NULL, NULL);
 }

@@ -346,6 +346,69 @@ static void content_ranges(void **state)
     }
 }
 
+/* Of bytes 0-9 that were asked for. */
+static const struct {
+    unsigned status;
+    const char *range, *etag, *type, *if_match;
+    int64_t content_length;
+    bool told;
+} begun[] = {
+    {206, "bytes 0-9/100", "\"e\"", NULL, NULL, 10, true},
+    {206, "bytes 0-9/100", "\"e\"", NULL, "e", 10, true},
+    {206, "bytes 0-9/100", "\"e\"", NULL, "f", 10, false},
+    {206, "bytes 0-9/100", "\"e\"", "text/html", NULL, 10, false},
+    {206, "bytes 0-9/100", NULL, NULL, NULL, 10, false},
+    {206, "bytes 0-9/100", "\"e\"", NULL, NULL, -1, false},
+    {206, "bytes 0-9/100", "\"e\"", NULL, NULL, 9, false},
+    {200, "bytes 0-9/100", "\"e\"", NULL, NULL, 10, false},
+    {206, "bytes 0-9/10", "\"e\"", NULL, NULL, 10, false},
+    {206, "bytes 0-9/*", "\"e\"", NULL, NULL, 10, false},
+    {206, "bytes */10", "\"e\"", NULL, NULL, 10, false},
+    {206, "bytes 0-8/100", "\"e\"", NULL, NULL, 10, false},
+    {206, "bytes 1-10/100", "\"e\"", NULL, NULL, 10, false},
+    {206, "nonsense", "\"e\"", NULL, NULL, 10, false},
+    {206, NULL, "\"e\"", NULL, NULL, 10, false},
+};
+
+static char *constant(const char *text)
+{
+    return (char *)(uintptr_t)text;
+}
+
+static void give(struct hr_http_request *request, const char *name, const char *value)
+{
+    if (value) {
+        request->answer[request->answer_count++] = (struct hr_http_header){constant(name), constant(value)};
+    }
+}
+
+static void begun_ranges(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(begun); i++) {
+        struct hr_http_request request = {.status = begun[i].status,
+                                          .content_length = begun[i].content_length};
+        struct hr_call call = {.kind = HR_CALL_GET,
+                               .key = constant("k"),
+                               .key_len = 1,
+                               .range_bytes = 10,
+                               .if_match = constant(begun[i].if_match)};
+        struct hr_call_begun told = {.object_bytes = 7};
+        give(&request, "content-range", begun[i].range);
+        give(&request, "etag", begun[i].etag);
+        give(&request, "content-type", begun[i].type);
+        give(&request, "last-modified", "Sat, 21 Nov 2026 10:00:00 GMT");
+        if (hr_judge_begun(&call, &request, &told) != begun[i].told) {
+            fail_msg("row %zu", i);
+        }
+        assert_int_equal(told.object_bytes, begun[i].told ? 100 : 7);
+        if (begun[i].told) {
+            assert_string_equal(told.etag, "e");
+            assert_true(told.mtime_ns > 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +423,7 @@ int main(void)
         cmocka_unit_test(budget_slows_but_never_fails),
         cmocka_unit_test(waits_grow_with_jitter),
         cmocka_unit_test(content_ranges),
+        cmocka_unit_test(begun_ranges),
     };
     return cmocka_run_group_tests_name("store/pure", tests, NULL, NULL);
 }
