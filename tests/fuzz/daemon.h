@@ -16,11 +16,9 @@
 #include "fetch/net/loop.h"
 #include "fetch/plan/inner.h"
 #include "fetch/serve/shm.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/scratch.h"
 
 struct fuzz_daemon {
-    char dir[64];
     struct hr_loop *loop;
     struct hr_shm shm;
     struct hr_stores *stores;
@@ -44,22 +42,15 @@ static const char *fuzz_env(void *owner, const char *name)
 {
     (void)owner;
     return strcmp(name, "AWS_ENDPOINT_URL") == 0 ? "http://127.0.0.1:9"
-           : strcmp(name, "HOME") == 0           ? fuzz.dir
+           : strcmp(name, "HOME") == 0           ? scratch
                                                  : NULL;
-}
-
-static void fuzz_remove_dir(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", fuzz.dir);
-    (void)!system(command);
 }
 
 static void fuzz_new_plan(uint64_t boot)
 {
     struct hr_plan_options options = {.loop = fuzz.loop,
                                       .control = fuzz.shm.control,
-                                      .cache_dir = fuzz.dir,
+                                      .cache_dir = scratch,
                                       .boot = boot,
                                       .connections = 16,
                                       .memory_bytes = 32 << 20,
@@ -77,20 +68,16 @@ static void fuzz_start(void)
     char message[256];
     struct hr_index_builder *builder = NULL;
     struct hr_index index;
-    strcpy(fuzz.dir, "/tmp/hr-fuzz-XXXXXX");
-    if (!mkdtemp(fuzz.dir)) {
-        abort();
-    }
-    (void)atexit(fuzz_remove_dir);
+    scratch_make("/tmp");
     (void)hr_log_open("/dev/null", HR_LOG_ERROR);
     fuzz_check(hr_loop_new(&fuzz.loop));
-    fuzz_check(hr_shm_create(fuzz.dir, 7, -1, &fuzz.shm));
+    fuzz_check(hr_shm_create(scratch, 7, -1, &fuzz.shm));
     struct hr_stores_options stores = {.loop = fuzz.loop, .timeout_ms = 1000};
     fuzz_check(hr_stores_new(&stores, &fuzz.stores));
     struct hr_store_options store = {.url = "s3://bucket/", .env = fuzz_env};
     fuzz_check(hr_store_new(fuzz.stores, &store, message, &fuzz.store));
     struct hr_cache_options cache = {
-        .dir = fuzz.dir, .size_bytes = 1 << 30, .writer_threads = 1, .boot = 7, .loop = fuzz.loop};
+        .dir = scratch, .size_bytes = 1 << 30, .writer_threads = 1, .boot = 7, .loop = fuzz.loop};
     fuzz_check(hr_cache_open(&cache, message, &fuzz.cache));
     fuzz_new_plan(7);
     uint64_t tree_id = fuzz.shm.control->trees[fuzz.tree].id;
@@ -101,14 +88,12 @@ static void fuzz_start(void)
                                   1, "0123456789abcdef0123456789abcdef"));
     }
     char index_dir[80];
-    snprintf(index_dir, sizeof index_dir, "%s/index", fuzz.dir);
+    snprintf(index_dir, sizeof index_dir, "%s/index", scratch);
     fuzz_check(hr_builder_publish(builder, index_dir, tree_id, 1, hr_clock_wall_ns(), &index));
     hr_index_unmap(&index);
     hr_builder_free(builder);
     fuzz_new_plan(8);
-    if (!hr_tree_get(fuzz.plan, fuzz.tree)->index.names) {
-        abort();
-    }
+    MUST(hr_tree_get(fuzz.plan, fuzz.tree)->index.names);
 }
 
 #endif

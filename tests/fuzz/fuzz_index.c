@@ -5,11 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fetch/list/publish.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/scratch.h"
 
 #define SEEDS 3
 #define RECORD_BYTES 7
@@ -20,29 +18,18 @@ static void make_good(void)
 {
     static const char *const keys[] = {
         "a", "a/b", "a-b", "c/d/e/f", "c/d/e/g", "c/", "long-name-that-is-hashed/x"};
-    char dir[] = "/tmp/hr-fuzz-XXXXXX";
-    char name[64];
 
-    if (mkdtemp(dir) == NULL) {
-        abort();
-    }
+    scratch_make("/tmp");
     for (unsigned i = 0; i < SEEDS; i++) {
         struct hr_index_builder *builder;
-        if (hr_builder_new(&builder) < 0) {
-            abort();
-        }
+        MUST(hr_builder_new(&builder) == 0);
         for (unsigned k = 0; k < i * sizeof(keys) / sizeof(*keys) / (SEEDS - 1); k++) {
             (void)hr_builder_add(builder, keys[k], (uint32_t)strlen(keys[k]), k, k,
                                  k % 2 ? "\"odd\"" : "d41d8cd98f00b204e9800998ecf8427e-7");
         }
-        if (hr_builder_publish(builder, dir, 1, i + 1, 1, &good[i]) < 0) {
-            abort();
-        }
+        MUST(hr_builder_publish(builder, scratch, 1, i + 1, 1, &good[i]) == 0);
         hr_builder_free(builder);
-        snprintf(name, sizeof(name), "%s/%016x-%08x.names", dir, 1, i + 1);
-        (void)unlink(name);
     }
-    (void)rmdir(dir);
 }
 
 /* Little by little: set, add, or a 64-bit field to a number near it. */
@@ -78,9 +65,7 @@ static void change(uint8_t *file, size_t file_bytes, const uint8_t *record)
 static void look(const struct hr_index *index, const char *path, size_t len)
 {
     uint32_t entry;
-    if (hr_index_lookup(index, path, len, &entry) == 0 && entry >= index->names->entry_count) {
-        abort();
-    }
+    MUST(hr_index_lookup(index, path, len, &entry) != 0 || entry < index->names->entry_count);
 }
 
 static void walk(const struct hr_index *index, bool checked)
@@ -95,25 +80,17 @@ static void walk(const struct hr_index *index, bool checked)
         for (uint32_t n = 0; n < children; n++) {
             uint32_t child = hr_index_child(index, entry, n);
             (void)hr_index_name(index, child, &name_len);
-            if (child <= entry) {
-                abort(); /* a walk would not end */
-            }
+            MUST(child > entry); /* else a walk would not end */
         }
         name = hr_index_name(index, entry, &name_len);
         (void)hr_index_seek(index, entry, name, name_len);
-        if (hr_index_etag(index, entry, etag, sizeof(etag)) < 0 && checked) {
-            abort();
-        }
-        if (hr_index_end(index, entry) > index->names->entry_count ||
-            hr_index_parent(index, entry) >= index->names->dir_count) {
-            abort();
-        }
+        MUST(hr_index_etag(index, entry, etag, sizeof(etag)) >= 0 || !checked);
+        MUST(hr_index_end(index, entry) <= index->names->entry_count &&
+             hr_index_parent(index, entry) < index->names->dir_count);
         int len = hr_index_path(index, entry, path, sizeof(path));
         uint32_t found;
-        if (checked && len >= 0 &&
-            (hr_index_lookup(index, path, (size_t)len, &found) != 0 || found != entry)) {
-            abort(); /* what is there is found, and only once */
-        }
+        MUST(!checked || len < 0 || /* what is there is found, and only once */
+             (hr_index_lookup(index, path, (size_t)len, &found) == 0 && found == entry));
     }
 }
 

@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (standins > STANDINS_KEPT) {
         char command[128];
-        snprintf(command, sizeof command, "rm -rf %s/dirs/*", fuzz.dir);
+        snprintf(command, sizeof command, "rm -rf %s/dirs/*", scratch);
         (void)!system(command);
         standins = 0;
     }

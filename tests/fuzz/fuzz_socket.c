@@ -79,7 +79,7 @@ static void open_doors(void)
     }
     fuzz_check(hr_contexts_new(fuzz.shm.control, fuzz.plan, fuzz.stores, settings, &contexts));
     struct hr_jobs_options eyes = {.loop = fuzz.loop,
-                                   .cache_dir = fuzz.dir,
+                                   .cache_dir = scratch,
                                    .plan = fuzz.plan,
                                    .stores = fuzz.stores,
                                    .cache = fuzz.cache,
@@ -89,7 +89,7 @@ static void open_doors(void)
     fuzz_check(hr_waits_new(fuzz.plan, hr_jobs_waited, jobs, &waits));
     fuzz_check(hr_errands_new(fuzz.loop, fuzz.plan, &errands));
     struct hr_socket_options options = {.loop = fuzz.loop,
-                                        .cache_dir = fuzz.dir,
+                                        .cache_dir = scratch,
                                         .plan = fuzz.plan,
                                         .contexts = contexts,
                                         .errands = errands,
@@ -121,7 +121,7 @@ static void renew(void)
 static void dial(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/" HR_SOCKET_NAME, fuzz.dir);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/" HR_SOCKET_NAME, scratch);
     client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (client < 0 || connect(client, (struct sockaddr *)&address, sizeof address) < 0) {
         abort();
@@ -136,7 +136,7 @@ static char *kept_here(const uint8_t *data, size_t size)
     const char *op = json_string_value(json_object_get(request, "op"));
     char path[96], *text = NULL;
     if (op && strcmp(op, "record") == 0 && json_object_get(request, "file")) {
-        snprintf(path, sizeof path, "%s/order", fuzz.dir);
+        snprintf(path, sizeof path, "%s/order", scratch);
         if (json_object_set_new(request, "file", json_string(path)) < 0) {
             abort();
         }

@@ -200,6 +200,25 @@ LAB_FN void lab_close(struct lab *lab)
     lab->ended = true;
 }
 
+/* The daemon is told to end while requests are under way: what is answered has its answer. */
+LAB_FN void lab_cut_off(struct lab *lab)
+{
+    lab_run_ms(lab, 50);
+    hr_plan_stop(lab->plan);
+    hr_http_free(lab->http);
+    lab->http = NULL;
+}
+
+/* Tickets 1 to `count` wait, and are canceled, once. */
+LAB_FN void lab_close_cancels(struct lab *lab, uint32_t count)
+{
+    lab_close(lab);
+    for (uint32_t i = 1; i <= count; i++) {
+        assert_int_equal(lab->answers[i].times, 1);
+        assert_int_equal(lab->answers[i].answer.error, -ECANCELED);
+    }
+}
+
 LAB_FN int lab_set_up(void **state)
 {
     struct lab *lab = calloc(1, sizeof *lab);

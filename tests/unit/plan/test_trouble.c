@@ -421,18 +421,11 @@ static void test_end_in_the_middle(void **state)
     lab_ask_in(lab, deep, HR_OP_OPEN, "m", 4);
     struct hr_asker ring = hr_plan_ring_asker(lab->plan, 5);
     hr_plan_ask(lab->plan, HR_OP_OPEN, deep, "m", 1, &ring);
-    lab_run_ms(lab, 50);
-    hr_plan_stop(lab->plan);
-    hr_http_free(lab->http);
-    lab->http = NULL;
+    lab_cut_off(lab);
     assert_int_equal(HR_STATE_KIND(lab_word(lab, "x")), HR_STATE_ABSENT);
     assert_int_equal(HR_STATE_KIND(lab_word(lab, "y")), HR_STATE_ABSENT);
     assert_int_equal(atomic_load(&lab->control->answers[5].word), 0);
-    lab_close(lab);
-    for (uint32_t i = 1; i <= 4; i++) {
-        assert_int_equal(lab->answers[i].times, 1);
-        assert_int_equal(lab->answers[i].answer.error, -ECANCELED);
-    }
+    lab_close_cancels(lab, 4);
 }
 
 int main(void)
