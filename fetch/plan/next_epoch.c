@@ -26,6 +26,7 @@ int hr_next_epoch_begin(struct hr_next_epoch *next, const struct hr_orders *orde
     *next = (struct hr_next_epoch){.orders = *orders,
                                    .n = first->n,
                                    .replicas = first->replicas,
+                                   .batch = first->batch ? first->batch : 1,
                                    .positions = orders->count * epoch_positions(first),
                                    .permutations = permutations};
     next->places = malloc((size_t)next->n * sizeof *next->places);
@@ -66,10 +67,17 @@ static uint32_t number_of(const struct hr_next_epoch *next, uint32_t index)
     return next->places[index] != NOWHERE ? next->places[index] : next->positions + index;
 }
 
+/* The same rank's next position. */
+static uint32_t after(const struct hr_next_epoch *next, uint32_t position)
+{
+    bool turn = (position + 1) % next->batch == 0; /* the other ranks' batches come first */
+    return position + 1 + (turn ? (next->replicas - 1) * next->batch : 0);
+}
+
 uint32_t hr_next_epoch_join(struct hr_next_epoch *next, uint32_t rank, uint32_t from, uint32_t count)
 {
-    uint32_t position = from + (from == 0 ? rank : 0);
-    for (; count > 0 && position < next->positions; count--, position += next->replicas) {
+    uint32_t position = from + (from == 0 ? rank * next->batch : 0);
+    for (; count > 0 && position < next->positions; count--, position = after(next, position)) {
         uint32_t index = index_at(next, position);
         if (position < next->places[index]) {
             hr_highest_remove(&next->idle, number_of(next, index));
@@ -82,7 +90,7 @@ uint32_t hr_next_epoch_join(struct hr_next_epoch *next, uint32_t rank, uint32_t 
 
 bool hr_next_epoch_reads(const struct hr_next_epoch *next, uint32_t rank, uint32_t index)
 {
-    return next->places[index] != NOWHERE && next->places[index] % next->replicas == rank;
+    return next->places[index] != NOWHERE && next->places[index] / next->batch % next->replicas == rank;
 }
 
 void hr_next_epoch_idle(struct hr_next_epoch *next, uint32_t index)

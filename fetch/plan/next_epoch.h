@@ -12,7 +12,7 @@
 
 struct hr_next_epoch {
     struct hr_orders orders; /* of all ranks: their own say nothing */
-    uint32_t n, replicas;
+    uint32_t n, replicas, batch;
     uint32_t positions;     /* of all epochs */
     uint32_t *permutations; /* of one epoch after the other */
     uint32_t *places; /* of each index: the first position at which a rank of ours reads it, or NOWHERE */

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "fetch/plan/order_batches.h"
+
 #define LIKELY_SEEDS (1u << 12) /* below: written by people, or an epoch's number added */
 #define SMALL_SEEDS (1u << 20)  /* below: 0.1 s on one thread */
 #define OTHERS_SEEDS (1u << 16) /* below: a seed costs a whole shuffle there */
@@ -10,24 +12,39 @@
 #define SLICE (1u << 16)              /* 2 ms with the widest vectors, 50 ms without any */
 #define OTHERS_SLICE_STEPS (1u << 22) /* 30 ms */
 #define SIEVE_POSITIONS 2             /* n * n sieves well enough */
-#define FOLLOWERS 24                  /* of one recent order */
 #define NEXT_SEEDS 8                  /* DistributedSampler's next epochs */
+#define BATCHES_SEEDS (1u << 11)      /* below: a year and an epoch, too; a seed costs 4 us there */
+#define BATCHES_OUTPUTS (1u << 23)    /* of all candidates for one set: 15 ms */
 
 /* What a DataLoader draws between two epochs from a generator that it shares with its sampler. */
 #define BASE_SEED_OUTPUTS 2u
 
-/* Seeds that people write down; and that of a torch.Generator() which nobody seeded, 67280421310721. */
-#define UNSEEDED 4053586177u /* its low half */
-static const uint32_t favourites[] = {0,    1,    2,   3,   4,    5,    6,    7,    8,     9,     10,
-                                      42,   43,   100, 123, 1234, 1337, 2020, 2021, 2022,  2023,  2024,
-                                      2025, 2026, 666, 777, 999,  3407, 4321, 5489, 12345, 31337, UNSEEDED};
+/* How a generator goes on from one epoch to a later one: permutations drawn meanwhile, and DataLoaders'
+ * seeds. An infinite sampler (detectron2's, mmengine's) draws one permutation an epoch, RandomSampler that
+ * was read to its end a second one, of which it takes nothing. The fewest outputs first. */
+static const struct {
+    uint8_t permutations, base_seeds;
+} goes_on[] = {{1, 0}, {1, 1}, {2, 0}, {2, 1}, {2, 2}, {3, 0}, {3, 3}, {4, 0}, {4, 2}, {4, 4}};
+#define GOES_ON (sizeof goes_on / sizeof goes_on[0])
+#define FOLLOWERS (2 * NEXT_SEEDS + GOES_ON) /* of one recent order */
+#define GOES_ON_OUTPUTS (1u << 24)           /* drawn for all recent orders but the newest: 20 ms */
+
+/* Seeds that people write down; that of a torch.Generator() which nobody seeded, 67280421310721, and that of
+ * Ultralytics' loaders, 6148914691236517205 - 1. */
+#define UNSEEDED 4053586177u /* their low halves */
+#define ULTRALYTICS 1431655764u
+static const uint32_t favourites[] = {0,    1,    2,    3,     4,     5,        6,          7,    8,
+                                      9,    10,   42,   43,    100,   123,      1234,       1337, 2020,
+                                      2021, 2022, 2023, 2024,  2025,  2026,     666,        777,  999,
+                                      3407, 4321, 5489, 12345, 31337, UNSEEDED, ULTRALYTICS};
 #define FAVOURITES (sizeof favourites / sizeof favourites[0])
 /* Of each: itself with and without an iterator's draw, what a sampler draws from it in the first epochs, and
  * the others' shuffles. */
 #define OTHERS (HR_ORDER_GENERATORS - 1)
 #define FAVOURITE_DRAWS 8u
 #define FAVOURITE_ORDERS (2 + FAVOURITE_DRAWS + OTHERS)
-#define FAVOURITE_OTHERS_MAX (1u << 14) /* objects, for 10 ms */
+#define FAVOURITE_SEEDS (1 + FAVOURITE_DRAWS) /* of each as torch's */
+#define FAVOURITE_OTHERS_MAX (1u << 14)       /* objects, for 10 ms */
 
 /* What scripts give to manual_seed before they make a model, whose parameters take outputs: a seed that a
  * sampler draws afterwards is any output. ResNet-50's are 51 million. */
@@ -35,6 +52,17 @@ static const uint32_t outers[] = {42, 0, 1, 1234};
 #define OUTERS (sizeof outers / sizeof outers[0])
 #define LATE_SLICE (1u << 22) /* outputs: less than 0.1 s, and less than that to get there */
 #define SKIP (1u << 18)       /* outputs, 0.3 ms: between two looks at whether it is given up */
+
+/* A seed costs the outputs up to the last rank's first batch. */
+static uint64_t batches_end(const struct hr_order_ask *ask, uint32_t n)
+{
+    uint64_t reach = (uint64_t)HR_ORDER_BATCHES_RANKS_MAX * ask->batch;
+    reach = reach < n / 2 ? reach : n / 2;
+    reach = reach > HR_MT_WORDS ? reach : HR_MT_WORDS;
+    uint64_t seeds = BATCHES_OUTPUTS / reach;
+    return ask->batch < 2 ? 0
+                          : FAVOURITES * FAVOURITE_SEEDS + (seeds < BATCHES_SEEDS ? seeds : BATCHES_SEEDS);
+}
 
 static uint64_t late_outputs(const struct hr_order_ask *ask)
 {
@@ -58,6 +86,8 @@ static uint64_t phase_end(const struct hr_order_ask *ask, enum hr_order_phase ph
         return SMALL_SEEDS;
     case HR_ORDER_DRAWN:
         return LIKELY_SEEDS * DRAWS;
+    case HR_ORDER_BATCHES:
+        return batches_end(ask, n);
     case HR_ORDER_LATE:
         return late_outputs(ask) * OUTERS;
     case HR_ORDER_OTHERS:
@@ -70,7 +100,7 @@ static uint64_t phase_end(const struct hr_order_ask *ask, enum hr_order_phase ph
 double hr_order_candidates(const struct hr_order_ask *ask, enum hr_order_phase phase, uint32_t n)
 {
     const unsigned pairs = HR_ORDER_REPLICAS_MAX * (HR_ORDER_REPLICAS_MAX + 1) / 2; /* of replicas and rank */
-    bool ranks = phase == HR_ORDER_DISTRIBUTED || phase == HR_ORDER_RANKS;
+    bool ranks = phase == HR_ORDER_DISTRIBUTED || phase == HR_ORDER_RANKS || phase == HR_ORDER_BATCHES;
     return (double)phase_end(ask, phase, n) * (ranks ? pairs : 1) * ask->set_count;
 }
 
@@ -81,7 +111,7 @@ static bool is_due(const struct hr_order_ask *ask, enum hr_order_phase phase, un
     double candidates = hr_order_candidates(ask, phase, of->n);
     unsigned needed = hr_order_needed(of->n, candidates);
     return candidates > 0 && of->n < HR_TORCH_SMALL_MAX && of->seen_count >= needed &&
-           (of->before < needed || phase >= HR_ORDER_LATE);
+           (of->before < needed || phase >= HR_ORDER_LATE || (phase == HR_ORDER_RECENT && ask->news));
 }
 
 /* To where the next slice begins. */
@@ -166,7 +196,10 @@ static bool is_it(const struct hr_order *order, const struct sifting *sifting)
 {
     const struct hr_order_set *set = sifting->set;
     if (order->generator == HR_ORDER_TORCH) {
-        return hr_order_fits(order, set->seen, set->seen_count) >= sifting->needed;
+        struct hr_mt mt;
+        hr_mt_seed(&mt, order->seed);
+        hr_mt_skip(&mt, order->skip);
+        return hr_order_fits(&mt, order, set->seen, set->seen_count) >= sifting->needed;
     }
     unsigned i = 0;
     if (sifting->whole) {
@@ -179,40 +212,134 @@ static bool is_it(const struct hr_order *order, const struct sifting *sifting)
     return i == set->seen_count && i >= sifting->needed;
 }
 
-static bool is_it_for_some_rank(struct hr_order *order, const struct sifting *sifting)
+/* mt: after the order's skip. */
+static bool is_it_for_some_rank(struct hr_order *order, const struct sifting *sifting, const struct hr_mt *mt)
 {
-    return hr_order_fits_rank(order, HR_ORDER_REPLICAS_MAX, sifting->set->seen, sifting->set->seen_count) >=
-           sifting->needed;
+    return hr_order_fits_rank(mt, order, HR_ORDER_REPLICAS_MAX, sifting->set->seen,
+                              sifting->set->seen_count) >= sifting->needed;
 }
 
-/* The number-th order that may come after a known one: it again, the next seeds, the same generator going on
- * with or without the draw of an iterator, as one process or as before. */
+static void skip(const struct sifting *sifting, struct hr_mt *mt, uint64_t outputs)
+{
+    for (; outputs > SKIP && !is_given_up(sifting); outputs -= SKIP) {
+        hr_mt_skip(mt, SKIP);
+    }
+    hr_mt_skip(mt, outputs < SKIP ? outputs : SKIP);
+}
+
+/* The number-th order that may come after a known one: it again, the next seeds, the same generator going
+ * on. */
 static bool follower(const struct hr_order *known, unsigned number, uint32_t n, struct hr_order *ret)
 {
     *ret = *known;
+    ret->n = n;
     if (number < NEXT_SEEDS) {
         ret->seed += number;
     } else if (number < 2 * NEXT_SEEDS) {
         ret->seed -= number - NEXT_SEEDS + 1;
     } else {
-        unsigned epoch = (number - 2 * NEXT_SEEDS) / 2 + 1, draw = number % 2;
-        ret->skip += epoch * ((uint64_t)known->n - 1 + draw * BASE_SEED_OUTPUTS);
+        number -= 2 * NEXT_SEEDS;
+        ret->skip += goes_on[number].permutations * ((uint64_t)known->n - 1) +
+                     goes_on[number].base_seeds * BASE_SEED_OUTPUTS;
+        return known->generator == HR_ORDER_TORCH;
     }
-    ret->n = n;
-    return number < 2 * NEXT_SEEDS || (known->replicas == 1 && known->generator == HR_ORDER_TORCH);
+    return true;
+}
+
+/* A generator on its way, so that what follows needs no second way there. */
+struct walk {
+    struct hr_mt mt;
+    uint32_t seed;
+    uint64_t at;    /* outputs drawn */
+    uint64_t drawn; /* in all */
+    bool begun;
+};
+
+static void walk_to(struct walk *walk, const struct sifting *sifting, const struct hr_order *order)
+{
+    if (!walk->begun || walk->seed != order->seed || walk->at > order->skip) {
+        hr_mt_seed(&walk->mt, order->seed);
+        walk->seed = order->seed;
+        walk->at = 0;
+        walk->begun = true;
+    }
+    skip(sifting, &walk->mt, order->skip - walk->at);
+    walk->drawn += order->skip - walk->at;
+    walk->at = order->skip;
+}
+
+/* In batches of the loader's, for whichever rank. mt: before the permutation. */
+static bool is_it_in_batches(struct hr_order *order, const struct sifting *sifting, const struct hr_mt *mt)
+{
+    const struct hr_order_set *set = sifting->set;
+    uint32_t batch = sifting->ask->batch;
+    if (batch < 2 || !sifting->whole ||
+        !hr_order_batches_may(mt, order->n, batch, set->seen, set->seen_count)) {
+        return false;
+    }
+    hr_order_make(order, sifting->whole);
+    return hr_order_batches_fit(order, sifting->whole, batch, set->seen, set->seen_count) >= sifting->needed;
+}
+
+static bool is_it_after(struct hr_order *order, const struct sifting *sifting, struct walk *walk)
+{
+    const struct hr_order_set *set = sifting->set;
+    if (order->generator != HR_ORDER_TORCH) {
+        return is_it(order, sifting);
+    }
+    walk_to(walk, sifting, order);
+    if (is_given_up(sifting)) {
+        return false;
+    }
+    return hr_order_fits(&walk->mt, order, set->seen, set->seen_count) >= sifting->needed ||
+           (order->replicas > 1 && order->batch == 0 && is_it_for_some_rank(order, sifting, &walk->mt)) ||
+           is_it_in_batches(order, sifting, &walk->mt);
 }
 
 static bool run_recent(const struct hr_order_slice *slice, const struct sifting *sifting,
                        struct hr_order *ret, uint64_t *tried)
 {
+    struct walk walk = {.begun = false};
     for (uint64_t i = slice->first; i < slice->end && !is_given_up(sifting); i++) {
         struct hr_order order;
-        if (!follower(&sifting->ask->recent[i / FOLLOWERS], i % FOLLOWERS, sifting->n, &order)) {
+        bool dear = i >= FOLLOWERS && walk.drawn > GOES_ON_OUTPUTS;
+        if (dear || !follower(&sifting->ask->recent[i / FOLLOWERS], i % FOLLOWERS, sifting->n, &order)) {
             continue;
         }
         ++*tried;
-        if (is_it(&order, sifting) ||
-            (order.replicas > 1 && i % FOLLOWERS < 2 * NEXT_SEEDS && is_it_for_some_rank(&order, sifting))) {
+        if (is_it_after(&order, sifting, &walk)) {
+            *ret = order;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What torch's samplers take of one: 0 the seed itself, then what they draw of it. */
+static uint32_t favourite_seed(uint64_t which, unsigned way)
+{
+    struct hr_mt mt;
+    if (way == 0) {
+        return favourites[which];
+    }
+    hr_mt_seed(&mt, favourites[which]);
+    hr_mt_skip(&mt, 2ull * (way - 1));
+    return (uint32_t)hr_torch_draw(&mt);
+}
+
+static bool run_batches(const struct hr_order_slice *slice, const struct sifting *sifting,
+                        struct hr_order *ret, uint64_t *tried)
+{
+    const uint64_t favoured = FAVOURITES * FAVOURITE_SEEDS;
+    for (uint64_t i = slice->first; i < slice->end && !is_given_up(sifting); i++) {
+        struct hr_order order = {.n = sifting->n, .seed = (uint32_t)(i - favoured), .replicas = 1};
+        struct hr_mt mt;
+        if (i < favoured) {
+            order.seed = favourite_seed(i / FAVOURITE_SEEDS, i % FAVOURITE_SEEDS);
+        }
+        hr_mt_seed(&mt, order.seed);
+        ++*tried;
+        if (is_it_in_batches(&order, sifting, &mt)) {
             *ret = order;
             return true;
         }
@@ -232,10 +359,7 @@ static bool run_likely(const struct hr_order_slice *slice, const struct sifting 
             }
             order.generator = HR_ORDER_TORCH + 1 + way;
         } else if (way < OTHERS + FAVOURITE_DRAWS) {
-            struct hr_mt mt;
-            hr_mt_seed(&mt, order.seed);
-            hr_mt_skip(&mt, 2ull * (way - OTHERS));
-            order.seed = (uint32_t)hr_torch_draw(&mt);
+            order.seed = favourite_seed(i / FAVOURITE_ORDERS, 1 + way - OTHERS);
         } else {
             order.skip = way == OTHERS + FAVOURITE_DRAWS ? 0 : BASE_SEED_OUTPUTS;
         }
@@ -303,7 +427,13 @@ static bool sieve_of_ranks(struct sifting *sifting)
 static bool look_closely(const struct sifting *sifting, uint32_t seed, struct hr_order *ret)
 {
     *ret = (struct hr_order){.seed = seed, .skip = sifting->skip, .n = sifting->n, .replicas = 1};
-    return sifting->ranks ? is_it_for_some_rank(ret, sifting) : is_it(ret, sifting);
+    if (!sifting->ranks) {
+        return is_it(ret, sifting);
+    }
+    struct hr_mt mt;
+    hr_mt_seed(&mt, seed);
+    hr_mt_skip(&mt, sifting->skip);
+    return is_it_for_some_rank(ret, sifting, &mt);
 }
 
 /* seeds: HR_ORDER_LANES, of which `count` matter. */
@@ -358,14 +488,6 @@ static bool run_drawn(const struct hr_order_slice *slice, const struct sifting *
     return false;
 }
 
-static void skip(const struct sifting *sifting, struct hr_mt *mt, uint64_t outputs)
-{
-    for (; outputs > SKIP && !is_given_up(sifting); outputs -= SKIP) {
-        hr_mt_skip(mt, SKIP);
-    }
-    hr_mt_skip(mt, outputs < SKIP ? outputs : SKIP);
-}
-
 /* Every output of one outer generator after the other. */
 static bool run_late(const struct hr_order_slice *slice, const struct sifting *sifting, struct hr_order *ret,
                      uint64_t *tried)
@@ -412,6 +534,8 @@ static bool run(const struct hr_order_slice *slice, struct sifting *sifting, str
         return run_likely(slice, sifting, ret, tried);
     case HR_ORDER_OTHERS:
         return run_others(slice, sifting, ret, tried);
+    case HR_ORDER_BATCHES:
+        return run_batches(slice, sifting, ret, tried);
     case HR_ORDER_DISTRIBUTED:
     case HR_ORDER_RANKS:
         sifting->ranks = true;
@@ -444,6 +568,7 @@ bool hr_order_slice_run(const struct hr_order_slice *slice, const struct hr_orde
         return false;
     }
     if (slice->phase == HR_ORDER_RECENT || slice->phase == HR_ORDER_OTHERS ||
+        slice->phase == HR_ORDER_BATCHES ||
         (slice->phase == HR_ORDER_LIKELY && set->n <= FAVOURITE_OTHERS_MAX)) {
         sifting.whole = malloc(set->n * sizeof *sifting.whole);
     }

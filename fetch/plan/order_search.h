@@ -25,6 +25,8 @@ enum hr_order_phase {
     HR_ORDER_SMALL,       /* seeds below 2^20 */
     HR_ORDER_SMALL_USED,  /* those of a generator that a DataLoader has drawn its own seed from */
     HR_ORDER_DRAWN,       /* seeds that RandomSampler draws after manual_seed(below 2^12) */
+    HR_ORDER_BATCHES,     /* seeds that people write down and their draws, seed + epoch below 2^11: batches of
+                             all ranks by turns */
     HR_ORDER_RANKS,       /* seeds below 2^20, all ranks */
     HR_ORDER_LATE,        /* seeds drawn after a model took its numbers, as far as ask.steps go */
     HR_ORDER_OTHERS,      /* seeds below 2^16 of Python and numpy, as far as ask.steps go */
@@ -46,8 +48,10 @@ struct hr_order_ask {
     unsigned set_count;
     struct hr_order recent[HR_ORDER_RECENT_MAX]; /* the newest first */
     unsigned recent_count;
+    uint32_t batch; /* that the loader takes at a time; 0: not known */
     bool deep;      /* as much of what follows as the machine has room for (order_thread.h) */
     bool all;       /* with HR_ORDER_ALL */
+    bool news;      /* `recent` has what it had not when it was asked before */
     uint64_t steps; /* of each of the others' shuffles, and of all that is drawn late, for a set; 0: none */
     const atomic_bool *given_up; /* true: nobody wants it any more, slices end at once; or NULL */
 };
@@ -55,7 +59,8 @@ struct hr_order_ask {
 struct hr_order_slice {
     enum hr_order_phase phase;
     unsigned set;
-    uint64_t first, end; /* seeds; of RECENT and LIKELY, numbers of candidates; of DRAWN and LATE, of draws */
+    uint64_t first,
+        end; /* seeds; of RECENT, LIKELY and BATCHES, numbers of candidates; of DRAWN and LATE, of draws */
 };
 
 struct hr_order_search {

@@ -121,7 +121,15 @@ bool hr_order_same_epoch(const struct hr_order *one, const struct hr_order *othe
 
 uint32_t hr_order_length(const struct hr_order *order)
 {
-    return order->n / order->replicas + (order->n % order->replicas > 0);
+    uint32_t batch = order->batch ? order->batch : 1;
+    uint64_t turn = (uint64_t)batch * order->replicas;
+    return (uint32_t)(order->n / turn + (order->n % turn > 0)) * batch;
+}
+
+uint64_t hr_order_place(const struct hr_order *order, uint32_t position)
+{
+    uint32_t batch = order->batch ? order->batch : 1;
+    return ((uint64_t)(position / batch) * order->replicas + order->rank) * batch + position % batch;
 }
 
 void hr_order_make(const struct hr_order *order, uint32_t *ret)
@@ -138,8 +146,7 @@ void hr_order_make(const struct hr_order *order, uint32_t *ret)
 
 uint32_t hr_order_at(const struct hr_order *order, const uint32_t *permutation, uint32_t position)
 {
-    uint64_t at = (uint64_t)position * order->replicas + order->rank;
-    return permutation[at % order->n];
+    return permutation[hr_order_place(order, position) % order->n];
 }
 
 static unsigned reach_of(uint32_t n)
@@ -153,7 +160,7 @@ static unsigned right_ones(const struct hr_order *order, const uint32_t *prefix,
 {
     unsigned right = 0;
     for (unsigned i = 0; i < count; i++) {
-        uint64_t at = (uint64_t)seen[i].position * order->replicas + order->rank;
+        uint64_t at = hr_order_place(order, seen[i].position);
         if (seen[i].position >= hr_order_length(order)) {
             return 0;
         }
@@ -172,20 +179,19 @@ static unsigned farthest(const struct hr_order *order, const struct hr_order_see
 {
     uint64_t reach = 0;
     for (unsigned i = 0; i < count; i++) {
-        uint64_t at = (uint64_t)seen[i].position * order->replicas + order->rank + 1;
+        uint64_t at = hr_order_place(order, seen[i].position) + 1;
         reach = at > reach ? at : reach;
     }
     unsigned most = reach_of(order->n);
     return reach < most ? (unsigned)reach : most;
 }
 
-unsigned hr_order_fits(const struct hr_order *order, const struct hr_order_seen *seen, unsigned count)
+unsigned hr_order_fits(const struct hr_mt *start, const struct hr_order *order,
+                       const struct hr_order_seen *seen, unsigned count)
 {
     uint32_t prefix[HR_TORCH_PREFIX_MAX];
-    struct hr_mt mt;
+    struct hr_mt mt = *start;
     unsigned reach = farthest(order, seen, count);
-    hr_mt_seed(&mt, order->seed);
-    hr_mt_skip(&mt, order->skip);
     hr_torch_prefix(&mt, order->n, reach, prefix);
     return right_ones(order, prefix, reach, seen, count);
 }
@@ -198,19 +204,16 @@ static unsigned find(const uint32_t *prefix, unsigned from, unsigned end, uint32
     return from;
 }
 
-unsigned hr_order_fits_rank(struct hr_order *order, uint32_t replicas_max, const struct hr_order_seen *seen,
-                            unsigned count)
+unsigned hr_order_fits_rank(const struct hr_mt *start, struct hr_order *order, uint32_t replicas_max,
+                            const struct hr_order_seen *seen, unsigned count)
 {
     uint32_t prefix[HR_TORCH_PREFIX_MAX];
-    struct hr_mt mt;
+    struct hr_mt mt = *start;
     unsigned most = reach_of(order->n);
     unsigned near = 2 * replicas_max < most ? 2 * replicas_max : most;
     if (count < 2 || seen[0].position != 0 || seen[1].position != 1) {
         return 0;
     }
-    hr_mt_seed(&mt, order->seed);
-    hr_mt_skip(&mt, order->skip);
-    struct hr_mt start = mt;
     hr_torch_prefix(&mt, order->n, near, prefix);
     unsigned rank = find(prefix, 0, near < replicas_max ? near : replicas_max, seen[0].index);
     unsigned second = find(prefix, rank + 1, near, seen[1].index);
@@ -221,7 +224,8 @@ unsigned hr_order_fits_rank(struct hr_order *order, uint32_t replicas_max, const
     order->replicas = replicas;
     order->rank = rank;
     unsigned reach = farthest(order, seen, count);
-    hr_torch_prefix(&start, order->n, reach, prefix);
+    mt = *start;
+    hr_torch_prefix(&mt, order->n, reach, prefix);
     return right_ones(order, prefix, reach, seen, count);
 }
 

@@ -46,14 +46,15 @@ const char *hr_order_generator_name(enum hr_order_generator generator);
 
 /* One epoch of one rank: n objects, shuffled by a generator seeded with `seed`, after `skip` outputs
  * (torch's). DistributedSampler repeats its start until `replicas` divides it, and gives each rank every
- * replicas-th; others have 1 and 0. */
+ * replicas-th; accelerate's BatchSamplerShard does the same with batches of `batch` indices. Others have 1
+ * and 0. */
 struct hr_order {
     uint64_t skip;
     uint32_t seed;
     uint32_t n;
     uint32_t replicas, rank;
     enum hr_order_generator generator;
-    uint32_t unused; /* 0: orders are compared byte by byte */
+    uint32_t batch; /* indices that a rank takes side by side; 0: one */
 };
 
 /* An index as it was handed out: the position-th of its rank's epoch. */
@@ -64,17 +65,21 @@ struct hr_order_seen {
 /* Of one epoch, whichever ranks they are of? */
 bool hr_order_same_epoch(const struct hr_order *one, const struct hr_order *other);
 uint32_t hr_order_length(const struct hr_order *order); /* of the rank's epoch, without drop_last */
+/* Where in the epoch of all ranks the rank's position-th index stands; from n on: at the start once more. */
+uint64_t hr_order_place(const struct hr_order *order, uint32_t position);
 /* The whole permutation of order->n, whatever its generator. */
 void hr_order_make(const struct hr_order *order, uint32_t *ret);
 /* The rank's position-th index, out of what hr_order_make gave. */
 uint32_t hr_order_at(const struct hr_order *order, const uint32_t *permutation, uint32_t position);
 
-/* How many of those seen fit torch's order, as far as HR_TORCH_PREFIX_MAX reaches; 0 when one does not. */
-unsigned hr_order_fits(const struct hr_order *order, const struct hr_order_seen *seen, unsigned count);
+/* How many of those seen fit torch's order, as far as HR_TORCH_PREFIX_MAX reaches; 0 when one does not.
+ * start: its generator after `skip` outputs. */
+unsigned hr_order_fits(const struct hr_mt *start, const struct hr_order *order,
+                       const struct hr_order_seen *seen, unsigned count);
 /* The same for whichever replicas (1 to replicas_max) and rank; seen begins with positions 0 and 1. Sets them
  * in the order. */
-unsigned hr_order_fits_rank(struct hr_order *order, uint32_t replicas_max, const struct hr_order_seen *seen,
-                            unsigned count);
+unsigned hr_order_fits_rank(const struct hr_mt *start, struct hr_order *order, uint32_t replicas_max,
+                            const struct hr_order_seen *seen, unsigned count);
 /* A search among so many candidates is wrong with a chance of one in 2^this at most. */
 #define HR_ORDER_SPARE_BITS 12
 /* So many indices of n must fit for that; UINT32_MAX where none are enough. */

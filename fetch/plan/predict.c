@@ -4,15 +4,19 @@
 
 #define DOUBTS 2 /* predictions that must be right before one is believed again */
 
-/* By how much the seed grows, as far as one epoch or two tell; false: by something else. */
+/* By how much the seed grows, or what was drawn of one that stays, as far as one epoch or two tell; false: by
+ * something else. */
 static bool follow(const struct hr_predict *predict, const struct hr_order *order, struct hr_order *ret)
 {
     struct hr_order same = predict->last;
+    bool goes_on = same.seed == order->seed && order->skip > same.skip;
     same.seed = order->seed;
+    same.skip = goes_on ? order->skip : same.skip;
     bool second = predict->has_last && memcmp(&same, order, sizeof same) == 0;
     uint32_t step = second ? order->seed - predict->last.seed : 1;
     *ret = *order;
     ret->seed += step;
+    ret->skip += second ? order->skip - predict->last.skip : 0;
     return order->replicas > 1 && step <= 1;
 }
 
@@ -57,6 +61,7 @@ bool hr_predict_next(struct hr_predict *predict, unsigned most, struct hr_orders
     for (unsigned i = 0; i < most; i++) {
         ret->orders[i] = *next;
         ret->orders[i].seed += i * (next->seed - last->seed);
+        ret->orders[i].skip += i * (next->skip - last->skip);
     }
     return predict->believed;
 }

@@ -1,7 +1,7 @@
-/* Which orders the next epochs of a DistributedSampler have: the epoch, if one sets it, is added to the seed;
- * else the order stays. The two that were known last tell which. A prediction that was wrong ends this until
- * two would have been right. Other samplers read everything in each epoch, of which no order lets a cache hit
- * more than what it holds at its beginning. Pure. */
+/* Which orders the next epochs of ranks that share them have: the epoch, if one sets it, is added to the
+ * seed; else the order stays, or one generator goes on. The two that were known last tell which. A prediction
+ * that was wrong ends this until two would have been right. Other samplers read everything in each epoch, of
+ * which no order lets a cache hit more than what it holds at its beginning. Pure. */
 #ifndef HR_PLAN_PREDICT_H
 #define HR_PLAN_PREDICT_H
 

@@ -1,8 +1,8 @@
 /* Known orders by hand, for the tests (against torch itself) and the bench:
- *   orders print N SEED [SKIP [REPLICAS RANK [GENERATOR]]]   the indices of one rank's epoch, 32-bit words
- *   orders draw SEED COUNT                       what RandomSampler draws after manual_seed(SEED)
- *   orders find N [all|STEPS] < "POSITION INDEX" lines   found=0|1 phase seed skip replicas rank generator
- *                                                tried cpu_ms; a line of progress each 2^29 candidates
+ *   orders print N SEED [SKIP [REPLICAS RANK [GENERATOR [BATCH]]]]   the indices of one rank's epoch, 32-bit
+ * words orders draw SEED COUNT                       what RandomSampler draws after manual_seed(SEED) orders
+ * find N [all|STEPS [BATCH [SEED SKIP [REPLICAS]]]] < "POSITION INDEX" lines   found=0|1 phase seed skip
+ * replicas rank batch generator tried cpu_ms; a line of progress each 2^29 candidates. SEED...: found before
  *   orders bench                                 seeds a second and core, for each width of this processor */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,8 @@ static int print(int argc, char **argv)
                              .skip = number(argv, argc, 4, 0),
                              .replicas = (uint32_t)number(argv, argc, 5, 1),
                              .rank = (uint32_t)number(argv, argc, 6, 0),
-                             .generator = (enum hr_order_generator)number(argv, argc, 7, 0)};
+                             .generator = (enum hr_order_generator)number(argv, argc, 7, 0),
+                             .batch = (uint32_t)number(argv, argc, 8, 0)};
     uint32_t *whole = malloc((order.n + 1) * sizeof *whole);
     if (!whole || order.n == 0 || order.replicas == 0 || order.generator >= HR_ORDER_GENERATORS) {
         return 1;
@@ -78,6 +79,12 @@ static int find(int argc, char **argv)
     double begin = now_s();
     ask.sets[0].n = (uint32_t)number(argv, argc, 2, 0);
     ask.steps = all ? 0 : number(argv, argc, 3, 0);
+    ask.batch = (uint32_t)number(argv, argc, 4, 0);
+    ask.recent_count = argc > 5;
+    ask.recent[0] = (struct hr_order){.n = ask.sets[0].n,
+                                      .seed = (uint32_t)number(argv, argc, 5, 0),
+                                      .skip = number(argv, argc, 6, 0),
+                                      .replicas = (uint32_t)number(argv, argc, 7, 1)};
     read_seen(&ask.sets[0]);
     hr_order_search_begin(&search, &ask);
     while (hr_order_search_claim(&search, &slice)) {
@@ -91,9 +98,10 @@ static int find(int argc, char **argv)
         }
     }
     printf("found=%d phase=%d seed=%" PRIu32 " skip=%" PRIu64 " replicas=%" PRIu32 " rank=%" PRIu32
-           " generator=%d tried=%" PRIu64 " cpu_ms=%.0f\n",
+           " batch=%" PRIu32 " generator=%d tried=%" PRIu64 " cpu_ms=%.0f\n",
            search.found, (int)slice.phase, search.order.seed, search.order.skip, search.order.replicas,
-           search.order.rank, (int)search.order.generator, search.tried, 1e3 * (now_s() - begin));
+           search.order.rank, search.order.batch, (int)search.order.generator, search.tried,
+           1e3 * (now_s() - begin));
     return 0;
 }
 

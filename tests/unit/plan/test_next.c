@@ -126,6 +126,26 @@ static void test_an_order_that_stays(void **state)
     assert_int_equal(orders.orders[1].seed, 22);
 }
 
+/* accelerate without its own sampler: what is drawn an epoch shows with the second. */
+static void test_generator_that_goes_on(void **state)
+{
+    struct hr_predict predict = {.doubts = 0};
+    struct hr_orders next;
+    struct hr_order order = ranked;
+    (void)state;
+    order.batch = 8;
+    for (unsigned epoch = 0; epoch < 6; epoch++, order.skip += 1998) {
+        enum hr_predicted want = epoch == 1   ? HR_PREDICTED_WRONG /* the next seed is more usual */
+                                 : epoch >= 4 ? HR_PREDICTED_RIGHT
+                                              : HR_PREDICTED_NOTHING;
+        assert_int_equal(hr_predict_known(&predict, &order), want);
+        assert_int_equal(hr_predict_next(&predict, 3, &next), epoch == 0 || epoch >= 3);
+    }
+    for (unsigned i = 0; i < 3; i++, order.skip += 1998) {
+        assert_memory_equal(&next.orders[i], &order, sizeof order);
+    }
+}
+
 static void test_one_rank_is_not_predicted(void **state)
 {
     struct hr_predict predict = {0};
@@ -217,12 +237,13 @@ static void read_one(struct node *node, uint32_t index)
 }
 
 /* The share of the objects that the epochs from the fourth on fetch. */
-static double fetched(uint32_t replicas, unsigned foreseen, uint32_t room)
+static double fetched(uint32_t replicas, uint32_t batch, unsigned foreseen, uint32_t room)
 {
     struct node *node = calloc(1, sizeof *node);
     unsigned gets = 0;
     assert_non_null(node);
-    node->order = (struct hr_order){.n = NAMES, .seed = 11, .replicas = replicas, .rank = replicas - 1};
+    node->order =
+        (struct hr_order){.n = NAMES, .seed = 11, .replicas = replicas, .rank = replicas - 1, .batch = batch};
     node->room = room;
     for (unsigned i = 0; i < EPOCHS; i++, node->order.seed++) {
         begin(node, foreseen);
@@ -243,12 +264,13 @@ static void test_what_orders_are_worth(void **state)
 {
     (void)state;
     /* One node reads everything: as much as it holds, and no order adds to that. */
-    assert_true(fetched(1, 1, NAMES / 4) >= 0.75 && fetched(1, 1, NAMES / 4) < 0.751);
+    assert_true(fetched(1, 0, 1, NAMES / 4) >= 0.75 && fetched(1, 0, 1, NAMES / 4) < 0.751);
     /* Of two each has the half that it needs: a set that is kept would fetch 0.75 and 0.90. */
-    assert_true(fetched(2, 1, NAMES / 4) < 0.52);
-    assert_true(fetched(2, 1, NAMES / 10) < 0.805);
+    assert_true(fetched(2, 0, 1, NAMES / 4) < 0.52);
+    assert_true(fetched(2, 0, 1, NAMES / 10) < 0.805);
+    assert_true(fetched(2, 16, 1, NAMES / 4) < 0.52); /* by batches, too */
     /* Of four a quarter of what was read is read again: more epochs say of more what it is good for. */
-    double one = fetched(4, 1, NAMES / 4), four = fetched(4, 4, NAMES / 4);
+    double one = fetched(4, 0, 1, NAMES / 4), four = fetched(4, 0, 4, NAMES / 4);
     assert_true(one < 0.65);
     assert_true(four < 0.48);
 }
@@ -295,15 +317,42 @@ static void test_ranks_and_epochs_in_order(void **state)
     hr_next_epoch_end(&next);
 }
 
+static void test_batches_by_turns(void **state)
+{
+    struct hr_orders orders = {.count = 2,
+                               .orders = {{.n = 10, .replicas = 2, .batch = 3, .seed = 1},
+                                          {.n = 10, .replicas = 2, .batch = 3, .seed = 2}}};
+    uint32_t *both = malloc(20 * sizeof *both), joined = 0;
+    struct hr_next_epoch next;
+    (void)state;
+    assert_non_null(both);
+    for (uint32_t i = 0; i < 10; i++) {
+        both[i] = i;
+        both[10 + i] = 9 - i;
+    }
+    assert_int_equal(hr_next_epoch_begin(&next, &orders, both), 0);
+    while (joined != UINT32_MAX) { /* 3 4 5, 9 0 1; 6 5 4, 0 9 8 */
+        joined = hr_next_epoch_join(&next, 1, joined, 2);
+    }
+    static const bool ours[] = {true, true, false, true, true, true, true, false, true, true};
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_int_equal(hr_next_epoch_reads(&next, 1, i), ours[i]);
+        assert_false(hr_next_epoch_reads(&next, 0, i));
+    }
+    hr_next_epoch_end(&next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_highest),
         cmocka_unit_test(test_epoch_is_added_to_the_seed),
         cmocka_unit_test(test_an_order_that_stays),
+        cmocka_unit_test(test_generator_that_goes_on),
         cmocka_unit_test(test_one_rank_is_not_predicted),
         cmocka_unit_test(test_what_orders_are_worth),
         cmocka_unit_test(test_ranks_and_epochs_in_order),
+        cmocka_unit_test(test_batches_by_turns),
     };
     return cmocka_run_group_tests_name("orders of the next epochs", tests, NULL, NULL);
 }

@@ -125,6 +125,34 @@ static void test_ranks(void **state)
     free(whole);
 }
 
+/* accelerate 1.15's BatchSamplerShard over SeedableRandomSampler(range(20)), seed 42 in epoch 1: the end goes
+ * on at the beginning. Batches that are split give the same. */
+static void test_batches_by_turns(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t batch, replicas, rank, count, want[12];
+    } known[] = {
+        {3, 2, 0, 12, {8, 16, 13, 0, 17, 4, 18, 6, 15, 5, 2, 8}},
+        {3, 2, 1, 12, {19, 9, 10, 14, 11, 12, 7, 3, 1, 16, 13, 19}},
+        {2, 3, 2, 8, {9, 10, 11, 12, 3, 1, 13, 19}},
+        {2, 5, 4, 4, {4, 14, 5, 2}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct hr_order order = {.n = 20,
+                                 .seed = 43,
+                                 .replicas = known[i].replicas,
+                                 .rank = known[i].rank,
+                                 .batch = known[i].batch};
+        uint32_t *whole = make(&order);
+        assert_int_equal(hr_order_length(&order), known[i].count);
+        for (uint32_t at = 0; at < known[i].count; at++) {
+            assert_int_equal(hr_order_at(&order, whole, at), known[i].want[at]);
+        }
+        free(whole);
+    }
+}
+
 /* The sieve lets the right seed pass at every position that it takes, at every width, and the widths agree on
  * all others. */
 static void test_widths_agree(void **state)
@@ -178,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_literals_of_the_others),
         cmocka_unit_test(test_prefix_is_the_head),
         cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_batches_by_turns),
         cmocka_unit_test(test_widths_agree),
     };
     return cmocka_run_group_tests_name("order_generators", tests, NULL, NULL);

@@ -5,7 +5,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "fetch/plan/order_batches.h"
 #include "tests/unit/plan/orders.h"
+
+#define LIKELY 442                               /* candidates: 34 seeds in 13 ways */
+#define RARER (4096 + 3 * (1 << 20) + 4096 * 64) /* ...and those after them, without batches */
+#define FOLLOWERS 26                             /* of one recent order */
+#define FAVOURED (34 * 9)                        /* seeds of batches by turns before those below 2^11 */
 
 /* All 2^32, but only the neighbourhood is gone through. */
 static void test_full_search_in_a_window(void **state)
@@ -74,7 +80,7 @@ static void test_distributed_sampler(void **state)
         order.rank = round == 1 ? order.replicas - 1 : random_word() % order.replicas;
         struct hr_order_ask ask = ask_of(order.n);
         look(&ask, &order, SEEN);
-        expect_found(&ask, &order, 429 + 4096);
+        expect_found(&ask, &order, LIKELY + 4096);
     }
 }
 
@@ -86,10 +92,10 @@ static void test_small_seeds(void **state)
         struct hr_order order = {.n = 4000, .seed = seeds[i], .replicas = 1};
         struct hr_order_ask ask = {.sets = {{.n = 1281167}, {.n = 4000}}, .set_count = 2};
         look(&ask, &order, SEEN);
-        expect_found(&ask, &order, 2 * 429 + 2 * 4096 + 2 * (1 << 20));
+        expect_found(&ask, &order, 2 * LIKELY + 2 * 4096 + 2 * (1 << 20));
         order.skip = 2; /* a DataLoader's generator=: its own seed comes first */
         look(&ask, &order, SEEN);
-        expect_found(&ask, &order, 2 * 429 + 2 * 4096 + 4 * (1 << 20));
+        expect_found(&ask, &order, 2 * LIKELY + 2 * 4096 + 4 * (1 << 20));
     }
 }
 
@@ -104,7 +110,7 @@ static void test_drawn_seed(void **state)
         struct hr_order order = {.n = 4000, .seed = (uint32_t)hr_torch_draw(&mt), .replicas = 1};
         struct hr_order_ask ask = ask_of(4000);
         look(&ask, &order, SEEN);
-        expect_found(&ask, &order, 429 + 4096 + 2 * (1 << 20) + 4096 * 64);
+        expect_found(&ask, &order, LIKELY + 4096 + 2 * (1 << 20) + 4096 * 64);
     }
 }
 
@@ -114,21 +120,121 @@ static void test_recent_orders(void **state)
     (void)state;
     const struct hr_order known = {.n = 4000, .seed = 0xdeadbeef, .replicas = 1};
     const struct hr_order ranked = {.n = 4000, .seed = 0xcafe0000, .replicas = 100, .rank = 99};
-    struct hr_order next[] = {known, known, known, known, ranked};
+    const struct hr_order infinite = {.n = 4000, .seed = 0xfeed0000, .replicas = 3, .rank = 2};
+    struct hr_order next[] = {known, known, known, known, ranked, known, known, infinite};
     next[1].seed++;
     next[2].skip = 3999;           /* the generator goes on */
     next[3].skip = 2 * (3999 + 2); /* ...with an iterator's draw between, one epoch unseen */
     next[4].seed += 3;
+    next[5].skip = 2 * 3999;     /* RandomSampler at its end draws another */
+    next[6].skip = 2 * 3999 + 2; /* ...and a loader its seed before the next */
+    next[7].skip = 3999;
+    next[7].rank = 1; /* 4,000 is 3 x 1,333 + 1: the first place of the next permutation is rank 1's */
     for (size_t i = 0; i < sizeof next / sizeof *next; i++) {
         struct hr_order_ask ask = {
-            .sets = {{.n = 4000}}, .set_count = 1, .recent = {known, ranked}, .recent_count = 2};
+            .sets = {{.n = 4000}}, .set_count = 1, .recent = {known, ranked, infinite}, .recent_count = 3};
         look(&ask, &next[i], SEEN);
-        expect_found(&ask, &next[i], 48);
+        expect_found(&ask, &next[i], 3 * FOLLOWERS);
     }
 }
 
-#define LIKELY 429 /* candidates: 33 seeds in 13 ways */
-#define RARER (4096 + 3 * (1 << 20) + 4096 * 64)
+/* What a rank announced, of whole batches: the first, and so many further indices of the second. */
+static void look_at_batches(struct hr_order_ask *ask, const struct hr_order *order, unsigned further)
+{
+    uint32_t *whole = make(order);
+    struct hr_order_set *set = &ask->sets[0];
+    set->seen_count = 0;
+    for (uint32_t i = 0; i < order->batch + further && set->seen_count < HR_ORDER_SEEN_MAX; i++) {
+        set->seen[set->seen_count++] = (struct hr_order_seen){i, hr_order_at(order, whole, i)};
+    }
+    ask->batch = order->batch;
+    free(whole);
+}
+
+/* accelerate's ranks: batches by turns, of seed + epoch. Its first batch tells the rank, the second of how
+ * many; without one they are the fewest. */
+static void test_batches_by_turns(void **state)
+{
+    (void)state;
+    static const uint32_t sizes[] = {1000, 4000, 50000, 1281167}, batches[] = {2, 8, 13, 64};
+    for (unsigned round = 0; round < 12; round++) {
+        struct hr_order order = {.n = sizes[round % 4], .seed = random_word() % 2048, .replicas = 1};
+        struct hr_order_ask ask = ask_of(order.n);
+        struct hr_order_search result;
+        order.batch = batches[random_word() % 4];
+        uint32_t most = order.n / 4 / order.batch < 64 ? order.n / 4 / order.batch : 64;
+        order.replicas = 2 + random_word() % (most - 1);
+        order.rank = 1 + random_word() % (order.replicas - 1);
+        bool turns = order.batch < SEEN || round % 2; /* fewer do not suffice by themselves */
+        look_at_batches(&ask, &order, turns ? SEEN : 0);
+        ask.recent[0] = (struct hr_order){.n = order.n, .seed = 0xdeadbeef, .replicas = 1};
+        ask.recent_count = 1;
+        search(&result, &ask);
+        assert_true(result.found && result.where.phase == HR_ORDER_BATCHES);
+        order.replicas = turns && ask.sets[0].seen_count > order.batch ? order.replicas : order.rank + 1;
+        assert_memory_equal(&result.order, &order, sizeof order);
+        order.replicas += turns ? 0 : 3;
+        ask.recent[1] = order; /* the epoch before: of how many is known */
+        ask.recent_count = 2;
+        order.seed++;
+        look_at_batches(&ask, &order, turns ? SEEN : 0);
+        search(&result, &ask);
+        assert_true(result.found && result.where.phase == HR_ORDER_RECENT);
+        assert_memory_equal(&result.order, &order, sizeof order);
+    }
+}
+
+/* Seeds that are drawn of the likely ones; nothing where the loader's batches are none, or others. */
+static void test_batches_of_a_drawn_seed(void **state)
+{
+    (void)state;
+    struct hr_mt mt;
+    struct hr_order_search result;
+    struct hr_order order = {.n = 4000, .replicas = 6, .rank = 3, .batch = 16};
+    struct hr_order_ask ask = ask_of(4000);
+    hr_mt_seed(&mt, 42);
+    hr_mt_skip(&mt, 4);
+    order.seed = (uint32_t)hr_torch_draw(&mt);
+    look_at_batches(&ask, &order, SEEN);
+    search(&result, &ask);
+    assert_true(result.found);
+    assert_memory_equal(&result.order, &order, sizeof order);
+    assert_in_range(result.tried, LIKELY + RARER - (1 << 20) + 1, LIKELY + RARER - (1 << 20) + FAVOURED);
+    ask.batch = 0;
+    search(&result, &ask);
+    assert_true(!result.found && result.tried == LIKELY + RARER);
+    ask.batch = 15;
+    search(&result, &ask);
+    assert_true(!result.found && result.tried == LIKELY + RARER + FAVOURED + 2048);
+}
+
+/* What was seen must fit in every place. */
+static void test_batches_fit(void **state)
+{
+    (void)state;
+    const struct hr_order order = {.n = 1000, .seed = 7, .replicas = 5, .rank = 4, .batch = 8};
+    struct hr_order_ask ask = ask_of(1000);
+    struct hr_order plain = {.n = 1000, .seed = 7, .replicas = 1}, found = plain;
+    struct hr_order_seen *seen = ask.sets[0].seen;
+    uint32_t *whole = make(&order);
+    look_at_batches(&ask, &order, 24);
+    unsigned count = ask.sets[0].seen_count;
+    assert_int_equal(hr_order_batches_fit(&found, whole, 8, seen, count), count);
+    assert_memory_equal(&found, &order, sizeof order);
+    found = plain;
+    assert_int_equal(hr_order_batches_fit(&found, whole, 8, seen, 8), 8);
+    assert_int_equal(found.replicas, 5); /* rank 4: the fewest */
+    found = plain;
+    assert_int_equal(hr_order_batches_fit(&found, whole, 4, seen, count), 0); /* another batch's length */
+    assert_int_equal(hr_order_batches_fit(&found, whole, 8, seen + 1, count - 1), 0);
+    for (unsigned i = 0; i < count; i++) {
+        seen[i].index ^= 1;
+        assert_int_equal(hr_order_batches_fit(&found, whole, 8, seen, count), 0);
+        seen[i].index ^= 1;
+    }
+    assert_memory_equal(&found, &plain, sizeof plain);
+    free(whole);
+}
 
 static void test_what_is_no_order_of_torch(void **state)
 {
@@ -280,6 +386,7 @@ static void test_given_up_slices_end(void **state)
     ask.recent[0] = order;
     ask.recent_count = 1;
     ask.deep = ask.all = true;
+    ask.batch = 8;
     ask.steps = 1u << 26;
     ask.given_up = &given_up;
     for (unsigned phase = 0; phase < HR_ORDER_PHASES; phase++) {
@@ -308,6 +415,9 @@ int main(void)
         cmocka_unit_test(test_seed_drawn_late),
         cmocka_unit_test(test_search_for_the_others),
         cmocka_unit_test(test_given_up_slices_end),
+        cmocka_unit_test(test_batches_by_turns),
+        cmocka_unit_test(test_batches_of_a_drawn_seed),
+        cmocka_unit_test(test_batches_fit),
     };
     return cmocka_run_group_tests_name("orders", tests, NULL, NULL);
 }
