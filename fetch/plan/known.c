@@ -9,8 +9,7 @@
 #include "fetch/plan/ranks.h"
 #include "fetch/plan/victims.h"
 
-#define QUEUE_MAX 4096 /* wants that wait: the rest of an epoch leaves room for what is announced */
-#define MISSES_MAX 3   /* searches for nothing, before a loader is taken for one whose sampler is another */
+#define QUEUE_MAX 4096          /* wants that wait: the rest of an epoch leaves room for what is announced */
 #define ADVANCE_MAX 16384       /* entries looked at in one go: the loop must not stall */
 #define OPENS_LOADER UINT32_MAX /* no process */
 /* A guess costs at most a page in the mean, so what is asked for by it grows with what speaks for it, up to
@@ -18,12 +17,6 @@
 #define GUESS_COST_BYTES 4096.0
 #define GUESS_BYTES_MAX (64ull << 20)
 #define CERTAIN_BITS 20
-
-static bool is_current(const struct hr_epoch *epoch)
-{
-    const struct hr_names *names = epoch->tree->index.names;
-    return names && names->gen == epoch->gen && epoch->tree->ranks;
-}
 
 static void forget(struct hr_plan *plan, struct hr_epoch *epoch)
 {
@@ -75,25 +68,6 @@ static struct hr_knowns *knowns_of(struct hr_plan *plan)
     return plan->knowns;
 }
 
-static void ask_for(struct hr_plan *plan, struct hr_epoch *epoch)
-{
-    struct hr_knowns *knowns = plan->knowns;
-    struct hr_order_ask ask = {.recent_count = knowns->recent_count};
-    memcpy(ask.recent, knowns->recent, sizeof ask.recent);
-    bool deep = epoch->note_count >= HR_KNOWN_DEEP;
-    bool worth = hr_epoch_ask(epoch, &ask);
-    if (epoch->misses >= MISSES_MAX || (deep && (!worth || hr_epoch_ascends(epoch)))) {
-        epoch->state = HR_EPOCH_OTHER;
-    } else if (worth && hr_order_searcher_ask(knowns->searcher, epoch->id, &ask) == 0) {
-        for (unsigned i = 0; i < ask.set_count; i++) {
-            epoch->bases[i] = ask.sets[i].base;
-        }
-        plan->stats.order_searches += epoch->asked == 0;
-        epoch->state = HR_EPOCH_ASKED;
-        epoch->asked = epoch->note_count;
-    } /* busy, or too little: with the next */
-}
-
 /* ---- knowing ---- */
 
 /* False: the bound is reached, this one comes later. What is there already is touched when it is announced:
@@ -134,7 +108,7 @@ static void advance(struct hr_plan *plan, struct hr_epoch *epoch)
 {
     uint32_t length = hr_order_length(&epoch->order);
     uint64_t bytes_max = guess_bytes_max(epoch);
-    if (plan->ending || !is_current(epoch) || !epoch->tree->settings.prefetch) {
+    if (plan->ending || !hr_epoch_is_current(epoch) || !epoch->tree->settings.prefetch) {
         return;
     }
     for (unsigned i = 0; i < ADVANCE_MAX && plan->stats.queued < QUEUE_MAX; i++) {
@@ -215,14 +189,18 @@ static void on_nothing(struct hr_plan *plan, struct hr_epoch *epoch)
         epoch->state = HR_EPOCH_NEW;
         if (epoch->note_count > epoch->asked || epoch->renoted) {
             epoch->renoted = false;
-            ask_for(plan, epoch);
+            hr_known_ask(plan, epoch);
         }
-    } else {
-        epoch->state = HR_EPOCH_OTHER;
+        return;
+    }
+    epoch->state = HR_EPOCH_OTHER;
+    if (!epoch->by_news) {
+        epoch->missed = true;
         epoch->misses++;
         plan->stats.order_misses++;
         hr_known_next_missed(plan, epoch);
     }
+    hr_known_ask_by_news(plan, epoch);
 }
 
 /* What came before the order was known. Batches of a queue that is not understood yet are not announced, and
@@ -231,7 +209,8 @@ static void note_begun(struct hr_plan *plan, const struct hr_epoch *epoch)
 {
     for (uint32_t number = 0; !epoch->opens && number <= epoch->last_number; number++) {
         if (number >= HR_KNOWN_FIRST_NUMBERS || hr_epoch_was_noted(epoch, number)) {
-            hr_victims_begun(plan, epoch->id, number * epoch->batch_size, epoch->batch_size);
+            uint32_t first = hr_epoch_first(epoch, number);
+            hr_victims_begun(plan, epoch->id, first, hr_epoch_first(epoch, number + 1) - first);
         }
     }
     if (epoch->opens) {
@@ -252,8 +231,9 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
         epoch->base = epoch->bases[result->set];
         epoch->next = epoch->position;
     } else {
+        hr_epoch_take_turns(epoch);
         epoch->next = 0; /* what was announced is passed over */
-        epoch->agreed = epoch->note_count;
+        epoch->agreed = hr_epoch_agreeing_notes(epoch);
     }
     knowns->shown = epoch->id;
     hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation);
@@ -273,6 +253,7 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
            (unsigned long long)epoch->order.skip, epoch->order.rank, epoch->order.replicas, epoch->note_count,
            (unsigned long long)result->tried);
     advance(plan, epoch);
+    hr_known_tell_others(plan, epoch);
 }
 
 static void on_result(struct hr_plan *plan, struct hr_order_result *result)
@@ -329,7 +310,7 @@ static struct hr_epoch *epoch_of(struct hr_plan *plan, const struct hr_plan_tree
     for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
         struct hr_epoch *epoch = &knowns->epochs[i];
         if (epoch->id && epoch->tree == tree && epoch->loader == loader &&
-            (epoch->opens || epoch->base == base) && is_current(epoch)) {
+            (epoch->opens || epoch->base == base) && hr_epoch_is_current(epoch)) {
             return epoch;
         }
         place = epoch->id < place->id ? epoch : place; /* a free one, else the oldest */
@@ -355,31 +336,45 @@ static void begin(struct hr_plan *plan, struct hr_epoch *epoch, struct hr_plan_t
                                .follows.predict = predict};
 }
 
-/* Are the batch's indices what the known order has there? */
-static bool is_as_known(const struct hr_epoch *epoch, const struct hr_known_batch *batch)
+/* Another batch than the known order has there, and the first batch was all that told it: of a rank among
+ * others, as this one shows? */
+static bool turns_out(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_known_batch *batch)
 {
-    uint64_t first = (uint64_t)batch->number * epoch->batch_size;
-    bool fits = batch->count <= epoch->batch_size && first + batch->count <= hr_order_length(&epoch->order);
-    for (uint32_t i = 0; fits && i < batch->count; i++) {
-        fits = hr_order_at(&epoch->order, epoch->permutation, (uint32_t)first + i) == batch->indices[i];
+    if (epoch->further_count > 0 || epoch->last_number > 0) {
+        return false;
     }
-    return fits;
+    hr_epoch_note_further(epoch, batch);
+    hr_epoch_take_turns(epoch);
+    if (!hr_epoch_is_as_known(epoch, batch)) {
+        return false;
+    }
+    epoch->next = 0;
+    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation);
+    note_begun(plan, epoch);
+    remember(plan->knowns, &epoch->order);
+    hr_known_next(plan, epoch);
+    return true;
 }
 
-/* Of a rank among others the first batch tells most: it has its place beside those that were
- * understood before it. */
-static void take_notes(struct hr_epoch *epoch, const struct hr_known_batch *batch)
+/* Another batch than the known order has there: it is of the next epoch, or the order was wrong. */
+static void part(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_known_batch *batch, bool again)
 {
-    bool late = batch->number == 0 && epoch->note_count > 0 && epoch->notes[0].number > 0;
-    uint32_t others = batch->count < HR_ORDER_SEEN_MAX ? HR_ORDER_SEEN_MAX - batch->count : 0;
-    epoch->note_count = late && epoch->note_count > others ? others : epoch->note_count;
-    epoch->renoted |= late && epoch->state == HR_EPOCH_ASKED;
-    epoch->batch_size = batch->count > epoch->batch_size ? batch->count : epoch->batch_size;
-    for (uint32_t i = 0; i < batch->count; i++) {
-        epoch->highest = batch->indices[i] > epoch->highest ? batch->indices[i] : epoch->highest;
-        if (epoch->note_count < HR_ORDER_SEEN_MAX) {
-            epoch->notes[epoch->note_count++] = (struct hr_epoch_note){batch->number, i, batch->indices[i]};
-        }
+    uint32_t lead, size = epoch->batch_size, first_number = epoch->first_number + batch->number;
+    bool over = false, wrong = !again && batch->number > epoch->last_number;
+    if (wrong) {
+        over = hr_epoch_is_over(epoch, batch, &lead);
+        wrong = !over;
+    }
+    plan->stats.known_dropped += wrong;
+    if (wrong) {
+        hr_known_next_missed(plan, epoch);
+    }
+    begin(plan, epoch, batch->tree, batch->loader, batch->base);
+    epoch->state = wrong ? HR_EPOCH_OTHER : HR_EPOCH_NEW;
+    if (over) {
+        epoch->first_number = first_number;
+        epoch->lead = lead;
+        epoch->batch_size = size;
     }
 }
 
@@ -387,15 +382,13 @@ static void take_notes(struct hr_epoch *epoch, const struct hr_known_batch *batc
  * epoch. Queues that are understood late bring theirs late, so smaller ones alone do not. */
 static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_known_batch *batch)
 {
-    bool again = epoch->id == 0 || hr_epoch_was_noted(epoch, batch->number);
-    if (epoch->state == HR_EPOCH_KNOWN && !is_as_known(epoch, batch)) {
-        bool wrong = !again && batch->number > epoch->last_number;
-        plan->stats.known_dropped += wrong;
-        if (wrong) {
-            hr_known_next_missed(plan, epoch);
+    struct hr_known_batch its = hr_epoch_batch(epoch, batch);
+    bool anew = epoch->id == 0 || batch->number < epoch->first_number;
+    bool again = anew || hr_epoch_was_noted(epoch, its.number);
+    if (epoch->state == HR_EPOCH_KNOWN && (anew || !hr_epoch_is_as_known(epoch, &its))) {
+        if (again || !turns_out(plan, epoch, &its)) {
+            part(plan, epoch, &its, again);
         }
-        begin(plan, epoch, batch->tree, batch->loader, batch->base);
-        epoch->state = wrong ? HR_EPOCH_OTHER : HR_EPOCH_NEW;
     } else if (epoch->state != HR_EPOCH_KNOWN &&
                (again || (epoch->state == HR_EPOCH_OTHER && batch->number == 0))) {
         begin(plan, epoch, batch->tree, batch->loader, batch->base);
@@ -415,15 +408,22 @@ void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch)
     }
     struct hr_epoch *epoch = epoch_of(plan, batch->tree, batch->loader, batch->base);
     judge(plan, epoch, batch);
-    hr_epoch_note_number(epoch, batch->number);
+    struct hr_known_batch its = hr_epoch_batch(epoch, batch);
+    hr_epoch_note_number(epoch, its.number);
     if (epoch->state == HR_EPOCH_KNOWN) {
-        epoch->agreed += batch->count;
+        epoch->agreed += its.count;
         hr_victims_heard(plan, epoch->id);
-    } else if (epoch->state == HR_EPOCH_NEW || (epoch->state == HR_EPOCH_ASKED && batch->number == 0)) {
-        take_notes(epoch, batch);
-        if (epoch->state == HR_EPOCH_NEW && epoch->note_count >= HR_KNOWN_DEEP) {
-            ask_for(plan, epoch);
-        }
+        return;
+    }
+    bool renotes = epoch->state == HR_EPOCH_ASKED && its.number == 0;
+    if (epoch->state == HR_EPOCH_NEW || renotes) {
+        hr_epoch_take_notes(epoch, &its);
+    }
+    if (epoch->state != HR_EPOCH_OTHER) {
+        hr_epoch_note_further(epoch, &its);
+    }
+    if (epoch->state == HR_EPOCH_NEW && epoch->note_count >= HR_KNOWN_DEEP) {
+        hr_known_ask(plan, epoch);
     }
 }
 
@@ -482,7 +482,7 @@ bool hr_known_open(struct hr_plan_tree *tree, uint32_t rank, bool again)
         epoch->notes[epoch->note_count++] = (struct hr_epoch_note){.index = rank};
     }
     if (epoch->state == HR_EPOCH_NEW && epoch->note_count >= 2) {
-        ask_for(plan, epoch);
+        hr_known_ask(plan, epoch);
     }
     return moved && !again;
 }

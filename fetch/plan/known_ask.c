@@ -1,12 +1,15 @@
-/* What an epoch's notes say, in the search's words. */
+/* What to ask the search about an epoch, and when. */
 #include "fetch/plan/known_epoch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "fetch/plan/ranks.h"
 
+#define MISSES_MAX 3 /* searches for nothing, before a loader is taken for one whose sampler is another */
 #define WALK_LEAST 6 /* so many that ascend are hardly shuffled... */
 #define WALK_STEP 8  /* ...and fewer, where each is so near to the last */
+#define MOST_CANDIDATES (4294967296.0 * HR_ORDER_SETS_MAX) /* of any phase of the search */
 
 static int by_position(const void *a, const void *b)
 {
@@ -30,12 +33,24 @@ static bool fits_memory(uint64_t n)
 
 /* ---- announced: the base is known, the set ends with a directory that holds it ---- */
 
+/* The first batch by itself, if it is enough for any search: where ranks take batches by turns nobody knows
+ * yet where the others are. */
+static bool suffices(const struct hr_epoch *epoch, uint32_t n)
+{
+    unsigned count = 0;
+    while (count < epoch->note_count && epoch->notes[count].number == 0) {
+        count++;
+    }
+    return count >= hr_order_needed(n, MOST_CANDIDATES);
+}
+
 static void list_announced(const struct hr_epoch *epoch, struct hr_order_set *set)
 {
+    bool first = suffices(epoch, set->n);
     for (unsigned i = 0; i < epoch->note_count; i++) {
         const struct hr_epoch_note *note = &epoch->notes[i];
-        uint64_t position = (uint64_t)note->number * epoch->batch_size + note->at;
-        if (position < HR_TORCH_PREFIX_MAX) {
+        uint64_t position = (uint64_t)hr_epoch_first(epoch, note->number) + note->at;
+        if (position < HR_TORCH_PREFIX_MAX && (!first || note->number == 0)) {
             set->seen[set->seen_count++] = (struct hr_order_seen){(uint32_t)position, note->index};
         }
     }
@@ -119,6 +134,7 @@ bool hr_epoch_ask(const struct hr_epoch *epoch, struct hr_order_ask *ask)
     struct hr_order_search search;
     ask->deep = epoch->note_count >= HR_KNOWN_DEEP;
     if (!epoch->opens) {
+        ask->batch = epoch->batch_size;
         ask_announced(epoch, ask);
         return ask->deep && ask->set_count > 0;
     }
@@ -152,4 +168,62 @@ bool hr_epoch_agrees(struct hr_epoch *epoch, const struct hr_order *order, const
         epoch->position = at < length && at >= position ? at + 1 : position;
     }
     return true;
+}
+
+bool hr_epoch_is_current(const struct hr_epoch *epoch)
+{
+    const struct hr_names *names = epoch->tree->index.names;
+    return names && names->gen == epoch->gen && epoch->tree->ranks;
+}
+
+void hr_known_ask(struct hr_plan *plan, struct hr_epoch *epoch)
+{
+    struct hr_knowns *knowns = plan->knowns;
+    struct hr_order_ask ask = {.recent_count = knowns->recent_count};
+    memcpy(ask.recent, knowns->recent, sizeof ask.recent);
+    bool deep = epoch->note_count >= HR_KNOWN_DEEP;
+    bool worth = hr_epoch_ask(epoch, &ask);
+    if (epoch->misses >= MISSES_MAX || (deep && (!worth || hr_epoch_ascends(epoch)))) {
+        epoch->state = HR_EPOCH_OTHER;
+    } else if (worth && hr_order_searcher_ask(knowns->searcher, epoch->id, &ask) == 0) {
+        for (unsigned i = 0; i < ask.set_count; i++) {
+            epoch->bases[i] = ask.sets[i].base;
+        }
+        plan->stats.order_searches += epoch->asked == 0;
+        epoch->state = HR_EPOCH_ASKED;
+        epoch->asked = epoch->note_count;
+        epoch->knew = plan->stats.known_orders;
+        epoch->by_news = false;
+    } /* busy, or too little: with the next */
+}
+
+void hr_known_ask_by_news(struct hr_plan *plan, struct hr_epoch *epoch)
+{
+    struct hr_knowns *knowns = plan->knowns;
+    struct hr_order_ask ask = {.recent_count = knowns->recent_count, .news = true};
+    memcpy(ask.recent, knowns->recent, sizeof ask.recent);
+    if (epoch->opens || epoch->knew == plan->stats.known_orders || epoch->note_count < HR_KNOWN_DEEP ||
+        !hr_epoch_is_current(epoch) || hr_epoch_ascends(epoch) || !hr_epoch_ask(epoch, &ask)) {
+        return;
+    }
+    ask.deep = false;
+    for (unsigned i = 0; i < ask.set_count; i++) {
+        ask.sets[i].before = ask.sets[i].seen_count;
+    }
+    if (hr_order_searcher_ask(knowns->searcher, epoch->id, &ask) == 0) {
+        epoch->state = HR_EPOCH_ASKED;
+        epoch->knew = plan->stats.known_orders;
+        epoch->by_news = true;
+    }
+}
+
+void hr_known_tell_others(struct hr_plan *plan, const struct hr_epoch *news)
+{
+    for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
+        struct hr_epoch *epoch = &plan->knowns->epochs[i];
+        if (epoch->state == HR_EPOCH_OTHER && epoch->missed && epoch->tree == news->tree &&
+            epoch->base == news->base && epoch->loader != news->loader) {
+            hr_known_ask_by_news(plan, epoch);
+        }
+    }
 }

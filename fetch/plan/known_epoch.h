@@ -1,15 +1,17 @@
 /* What is known of epochs, what to ask the search about one, and what follows it. Shared by known.c,
- * known_ask.c, known_next.c and known_numbers.c; main loop. */
+ * known_ask.c, known_batch.c, known_next.c and known_numbers.c; main loop. */
 #ifndef HR_PLAN_KNOWN_EPOCH_H
 #define HR_PLAN_KNOWN_EPOCH_H
 
 #include "fetch/plan/inner.h"
+#include "fetch/plan/known.h"
 #include "fetch/plan/order_thread.h"
 #include "fetch/plan/predict.h"
 
 #define HR_KNOWN_DEEP 10                         /* indices before what costs seconds is searched, too */
 #define HR_KNOWN_ORDERS_BYTES_MAX (128ull << 20) /* of all known orders together; the oldest goes first */
 #define HR_KNOWN_FIRST_NUMBERS 256               /* batches that tell one epoch from the next */
+#define HR_KNOWN_FURTHER 4                       /* indices: they tell with how many ranks it takes turns */
 
 enum hr_epoch_state { HR_EPOCH_NEW, HR_EPOCH_ASKED, HR_EPOCH_KNOWN, HR_EPOCH_OTHER };
 
@@ -32,11 +34,18 @@ struct hr_epoch {
     uint32_t highest;    /* index */
     struct hr_epoch_note notes[HR_ORDER_SEEN_MAX];
     unsigned note_count;
-    bool renoted;                                  /* while it was searched for the first batch came */
-    unsigned asked;                                /* notes that were asked about last, */
-    uint32_t bases[HR_ORDER_SETS_MAX];             /* and opens: where each set began */
-    uint32_t last_number;                          /* of a batch: the highest */
-    uint32_t last_rank;                            /* of opens */
+    struct hr_order_seen further[HR_KNOWN_FURTHER]; /* of a batch after the first, while it is searched for */
+    unsigned further_count;
+    bool renoted;   /* while it was searched for the first batch came */
+    uint64_t knew;  /* orders that were known then */
+    bool missed;    /* in this epoch, */
+    bool by_news;   /* it is asked only whether one of those that became known since is its own */
+    unsigned asked; /* notes that were asked about last, */
+    uint32_t bases[HR_ORDER_SETS_MAX]; /* and opens: where each set began */
+    uint32_t first_number;             /* of the loader's first batch in this epoch, of which `lead` */
+    uint32_t lead;                     /* indices are still of the one before */
+    uint32_t last_number;              /* of a batch, counted from there: the highest */
+    uint32_t last_rank;                /* of opens */
     uint64_t numbers[HR_KNOWN_FIRST_NUMBERS / 64]; /* which of the first came */
     struct hr_order order;
     uint32_t *permutation;
@@ -70,11 +79,13 @@ void hr_epoch_note_number(struct hr_epoch *epoch, uint32_t number);
 /* The first position from this one on that no announcement had; of opens this one. */
 uint32_t hr_epoch_unannounced(const struct hr_epoch *epoch, uint32_t position);
 
-/* known_next.c */
-void hr_known_next(struct hr_plan *plan, struct hr_epoch *epoch); /* its order is known: what comes then? */
-void hr_known_next_missed(struct hr_plan *plan, struct hr_epoch *epoch);       /* its order is another */
-bool hr_known_next_made(struct hr_plan *plan, struct hr_order_result *result); /* false: not one of these */
-
+/* known_ask.c */
+bool hr_epoch_is_current(const struct hr_epoch *epoch);
+void hr_known_ask(struct hr_plan *plan, struct hr_epoch *epoch); /* about all that it noted */
+/* Ranks of one job go through one epoch, and only one of them may have what tells its seed: this one's search
+ * found nothing. Is one of those that became known since its own? */
+void hr_known_ask_by_news(struct hr_plan *plan, struct hr_epoch *epoch);
+void hr_known_tell_others(struct hr_plan *plan, const struct hr_epoch *news); /* to whom it may be that */
 /* False: there is nothing to search for (yet). ask is zeroed but for `recent`. */
 bool hr_epoch_ask(const struct hr_epoch *epoch, struct hr_order_ask *ask);
 /* Its indices ascend: not shuffled. */
@@ -83,5 +94,27 @@ bool hr_epoch_ascends(const struct hr_epoch *epoch);
  * ->agreed). */
 bool hr_epoch_agrees(struct hr_epoch *epoch, const struct hr_order *order, const uint32_t *permutation,
                      uint32_t base);
+
+/* known_batch.c. Numbers count from the epoch's first batch. */
+uint32_t hr_epoch_first(const struct hr_epoch *epoch, uint32_t number); /* position of its first index */
+/* The batch as one of this epoch: what it begins with may be the end of the one before. */
+struct hr_known_batch hr_epoch_batch(const struct hr_epoch *epoch, const struct hr_known_batch *batch);
+void hr_epoch_take_notes(struct hr_epoch *epoch, const struct hr_known_batch *batch);
+/* Are its indices what the known order has there? */
+bool hr_epoch_is_as_known(const struct hr_epoch *epoch, const struct hr_known_batch *batch);
+/* It is not: is the known order at its end, and the loader's next epoch goes on in this batch? Infinite
+ * samplers count their batches on. *ret_lead: so many of its indices are still of this one. */
+bool hr_epoch_is_over(const struct hr_epoch *epoch, const struct hr_known_batch *batch, uint32_t *ret_lead);
+/* While its order is searched for. */
+void hr_epoch_note_further(struct hr_epoch *epoch, const struct hr_known_batch *batch);
+/* Its order fits the first batch: is it that of several ranks that take batches by turns? Then what came of
+ * further batches makes it the rank's. */
+void hr_epoch_take_turns(struct hr_epoch *epoch);
+unsigned hr_epoch_agreeing_notes(const struct hr_epoch *epoch); /* with the known order */
+
+/* known_next.c */
+void hr_known_next(struct hr_plan *plan, struct hr_epoch *epoch); /* its order is known: what comes then? */
+void hr_known_next_missed(struct hr_plan *plan, struct hr_epoch *epoch);       /* its order is another */
+bool hr_known_next_made(struct hr_plan *plan, struct hr_order_result *result); /* false: not one of these */
 
 #endif

@@ -30,10 +30,10 @@ uint32_t hr_epoch_unannounced(const struct hr_epoch *epoch, uint32_t position)
         return position;
     }
     uint32_t late = epoch->last_number > LATE_NUMBERS ? epoch->last_number - LATE_NUMBERS : 0;
-    uint32_t number = position / epoch->batch_size;
+    uint32_t number = (position + epoch->lead) / epoch->batch_size;
     uint32_t free = number > late ? number : late;
     while (is_over(epoch, free)) {
         free++;
     }
-    return free == number ? position : free * epoch->batch_size;
+    return free == number ? position : hr_epoch_first(epoch, free);
 }

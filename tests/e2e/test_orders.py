@@ -1,6 +1,7 @@
 """Known orders: our generator against torch itself, and the search on what torch's samplers and loaders hand out."""
 import array
 import functools
+import hashlib
 import os
 import random
 from itertools import islice
@@ -238,6 +239,58 @@ def test_known_order_without_workers():
         proc.expect_equal((plan["announced"], plan["known_dropped"], plan["known_generator"]), (0, 0, "torch"), "the order")
         proc.expect_well(plan["known_ahead"] > 0, "objects asked for by it", plan)
         proc.expect_well(2 <= plan["known_after"] <= 4, "opens that told the order of 400 files", plan)
+
+
+RANKS = """
+import hashlib, os, subprocess, sys
+from torch import Generator
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler
+root, world = sys.argv[1], int(sys.argv[2])
+if len(sys.argv) == 3:
+    done = [subprocess.Popen([sys.executable, '-c', os.environ['RANKS'], root, str(world), str(rank)]) for rank in range(world)]
+    sys.exit(max(one.wait() for one in done))
+rank = int(sys.argv[3])
+paths = sorted(os.path.join(here, name) for here, _, names in os.walk(root) for name in names)
+
+class Files:
+    def __len__(self):
+        return len(paths)
+    def __getitem__(self, index):
+        return index, hashlib.sha256(open(paths[index], 'rb').read()).hexdigest()
+
+def batches(epoch):  # BatchSamplerShard over SeedableRandomSampler, seed 42: the last turn goes on at the beginning
+    sampler = RandomSampler(paths, generator=Generator().manual_seed(42 + epoch))
+    every = list(BatchSampler(sampler, 16, False))
+    return (every + every[:-len(every) % world])[rank::world]
+
+said = []
+for epoch in range(2):
+    for batch in DataLoader(Files(), num_workers=1, batch_sampler=batches(epoch), collate_fn=list):
+        said.extend('%d %d %d %s' % (epoch, rank, *one) for one in batch)
+os.write(1, ('\\n'.join(said) + '\\n').encode())
+"""
+
+
+@test(("torch", "gcc", "nginx", "rclone"), timeout=150)
+def test_known_order_of_ranks_that_take_batches_by_turns():
+    """As accelerate and transformers' Trainer do it, two ranks on a node: each rank's order is known, and the other's
+    first batch with it."""
+    world = 2
+    with scene(delay_ms=30) as s:
+        local = [hashlib.sha256(open(path, "rb").read()).hexdigest() for path in
+                 sorted(os.path.join(here, name) for here, _, names in os.walk(s.local) for name in names)]
+        out = s.job.python(RANKS, s.data, str(world), env=dict(s.job.env(), RANKS=RANKS))
+        have = [line.split() for line in out.splitlines()]
+        for epoch in range(2):
+            for rank in range(world):
+                mine = [(int(index), digest) for one, by, index, digest in have if (one, by) == (str(epoch), str(rank))]
+                want = order(len(local), 42 + epoch, 0, world, rank, 0, 16)
+                proc.expect_equal(mine, [(index, local[index]) for index in want], "what rank %d read" % rank)
+        headrace.wait_idle(s.job)
+        training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+        plan = s.job.status()["plan"]
+        proc.expect(plan["known_order"] >= world, "orders of ranks that became known", plan)
+        proc.expect_equal((plan["known_dropped"], plan["order_misses"]), (0, 0), "orders that were wrong or not found")
 
 
 SCRIPT = """
