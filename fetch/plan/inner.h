@@ -193,6 +193,7 @@ struct hr_making; /* a face on its way */
 struct hr_known_dir;
 struct hr_dir_read;
 struct hr_readers;
+struct hr_shards;
 struct hr_warm;
 struct hr_recording;
 struct hr_replay;
@@ -225,6 +226,7 @@ struct hr_plan {
     struct hr_knowns *knowns;  /* epochs whose order is known, and the search; NULL until a loader needs it */
     struct hr_making *makings; /* hash */
     struct hr_readers *readers;
+    struct hr_shards *shards; /* shards.c; NULL until a large object is read */
     struct hr_recording *recordings;
     struct hr_replay *replays;
     struct { /* warm.h */
@@ -309,6 +311,7 @@ void hr_faces_free(struct hr_plan *plan);
 /* window.c: how each thread reads each large object. */
 struct hr_pattern {
     bool cells;           /* it reads on: whole cells */
+    bool to_end;          /* it has read all of the object so far: it will end it */
     bool exact;           /* it said that it reads here and there: nothing but what it asks for */
     uint64_t piece_bytes; /* else at least so much from the offset on */
     unsigned ahead_cells; /* behind the one that is asked for */

@@ -15,6 +15,7 @@
 #include "fetch/plan/names.h"
 #include "fetch/plan/recording.h"
 #include "fetch/plan/replay.h"
+#include "fetch/plan/shards.h"
 #include "fetch/plan/warm.h"
 
 int hr_plan_new(const struct hr_plan_options *options, struct hr_plan **ret)
@@ -112,6 +113,7 @@ void hr_plan_free(struct hr_plan *plan)
     hr_lanes_free(plan);
     hr_brought_release(&plan->brought);
     hr_windows_free(plan);
+    hr_shards_free(plan);
     struct hr_md5_off *off, *next_off;
     HASH_ITER(hh, plan->md5_off, off, next_off)
     {

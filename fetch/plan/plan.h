@@ -176,8 +176,10 @@ struct hr_plan_stats {
     uint64_t lookahead_waiting;                    /* announced, and not asked for yet: there is no room */
     uint64_t lookahead_late;                       /* announced, and a program waited for it */
     uint64_t lookahead_abandoned; /* asked for, and the loader that announced it has ended or begun anew */
-    uint64_t heads_ahead, tails_ahead; /* of announced large objects: beginnings and ends asked for ahead */
-    uint64_t heads_used;               /* of those objects: what was read first was there, or on its way */
+    uint64_t heads_ahead, tails_ahead;  /* of announced large objects: beginnings and ends asked for ahead */
+    uint64_t heads_used;                /* of those objects: what was read first was there, or on its way */
+    uint64_t shards_ahead, shards_used; /* large objects begun before they were opened; those then opened */
+    uint64_t shards_wrong;              /* rows of opens that were broken off after one was expected */
     uint64_t order_searches, order_misses; /* for an epoch's order; those that found none */
     uint64_t known_orders;                 /* epochs whose order became known */
     uint64_t known_dropped, known_ahead;   /* orders that a batch proved wrong; objects asked for by them */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/shards.h"
 
 #define HR_PIECE_BYTES (64u << 10)        /* the least that is asked for: latency outweighs it */
 #define HR_TAIL_BYTES (1u << 20)          /* footers and central directories are in here */
@@ -178,8 +179,9 @@ static bool is_covered(const struct asked *asked, struct range range)
     return want != NULL;
 }
 
-/* The cells behind the one that was asked for: as far as the read goes, and the reader's window. */
-static void bring_ahead(const struct asked *asked, const struct hr_pattern *pattern)
+/* The cells behind the one that was asked for: as far as the read goes, and the reader's window. How many
+ * cells of that are left at the object's end. */
+static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *pattern)
 {
     const struct hr_cached *face = asked->face;
     uint64_t read_end = asked->ask.offset + asked->ask.bytes;
@@ -187,13 +189,13 @@ static void bring_ahead(const struct asked *asked, const struct hr_pattern *patt
     uint64_t at = cell.first + HR_CELL_BYTES;
     bool far = read_end > at;
     if (!asked->tree || asked->tree->denied > 0 || (!far && pattern->ahead_cells == 0)) {
-        return;
+        return 0;
     }
-    unsigned most = far ? hr_window_bound(asked->plan) : pattern->ahead_cells;
-    for (unsigned i = 0; i < most && at < face->size; i++, at += HR_CELL_BYTES) {
+    unsigned most = far ? hr_window_bound(asked->plan) : pattern->ahead_cells, i = 0;
+    for (; i < most && at < face->size; i++, at += HR_CELL_BYTES) {
         bool whole = i < pattern->ahead_cells || read_end >= at + HR_CELL_BYTES;
         if (!whole && read_end <= at) {
-            return;
+            return 0;
         }
         struct range range = whole ? cell_of(face, at) : piece(face, at, read_end - at);
         if (!is_covered(asked, range)) {
@@ -201,6 +203,15 @@ static void bring_ahead(const struct asked *asked, const struct hr_pattern *patt
                                     asked->reader->hint ? HR_REASON_HINT : HR_REASON_WINDOW, range.first,
                                     range.bytes);
         }
+    }
+    return pattern->to_end ? most - i : 0;
+}
+
+/* What is left of a window goes into the object that is read next. */
+static void go_on_behind(const struct asked *asked, uint64_t face_id, unsigned cells)
+{
+    if (cells > 0) {
+        hr_shard_ahead(asked->tree, face_id, cells);
     }
 }
 
@@ -276,8 +287,9 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
         }
         hr_cache_touch(plan->cache, there->file_id);
         hr_window_served(plan, asked->reader, face_id, there->offset + there->size);
-        bring_ahead(asked, &pattern);
+        unsigned beyond = bring_ahead(asked, &pattern);
         answer_with(plan, asker, there); /* nothing was started yet: it is still there */
+        go_on_behind(asked, face_id, beyond);
         hr_plan_pump(plan);
         return;
     }
@@ -306,7 +318,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
     if (!asked->reader->hint || !want) {
         wait_for(want, asker);
     }
-    bring_ahead(asked, &pattern);
+    go_on_behind(asked, face_id, bring_ahead(asked, &pattern));
     hr_plan_pump(plan);
 }
 

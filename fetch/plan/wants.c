@@ -10,6 +10,7 @@
 #include "fetch/plan/known.h"
 
 #define HR_ID_MAX (sizeof(struct hr_source_id) + 2 * HR_KEY_MAX)
+#define HR_DEMAND_SHARE 16       /* of the memory is left to what programs wait for */
 #define HR_CELL_WHOLE UINT64_MAX /* in the place of a cell's number: the whole object */
 
 static unsigned id_of_object(const struct hr_plan_tree *tree, const char *key, uint32_t key_len,
@@ -222,8 +223,9 @@ void hr_plan_pump(struct hr_plan *plan)
         if (!want) {
             break;
         }
-        uint64_t cost = hr_fetch_cost(plan, want);
-        if (plan->stats.memory_bytes > 0 && plan->stats.memory_bytes + cost > plan->options.memory_bytes) {
+        uint64_t cost = hr_fetch_cost(plan, want), memory = plan->options.memory_bytes;
+        memory -= want->reason == HR_REASON_DEMAND ? 0 : memory / HR_DEMAND_SHARE;
+        if (plan->stats.memory_bytes > 0 && plan->stats.memory_bytes + cost > memory) {
             break; /* bodies on their way to the cache make room and pump again */
         }
         int error = hr_fetch_next(want);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/shards.h"
 
 #define HR_READERS 1024          /* threads times objects; then the one that was quiet longest is forgotten */
 #define HR_READER_WAYS 4         /* places that one reader may have */
@@ -17,13 +18,14 @@
 #define HR_RUN_BYTES (1u << 20)  /* so much that was read in order goes on... */
 #define HR_RUN_STEPS 2           /* ...when it went on so often: of many jumps two are neighbours by chance */
 #define HR_RUN_GROWS 3           /* before: a piece is so many times what was read */
-#define HR_WINDOW_LONG_STEP 1    /* who begins with a read of HR_RUN_BYTES begins there */
-#define HR_WINDOW_TOLD_STEP 2    /* who says that he reads on */
-#define HR_WINDOW_FULL_STEP 3    /* who reads the second that was brought for him: after two round trips */
+#define HR_WINDOW_STREAM_STEP 1  /* who begins what is nearly always read to its end begins there... */
+#define HR_WINDOW_TOLD_STEP 2    /* ...who says that he reads on, or begins with a read of HR_RUN_BYTES... */
+#define HR_WINDOW_FULL_STEP 4    /* ...where others were read whole; the rest step by step */
 #define HR_WINDOW_SHARE 4        /* windows fill at most this part of the cache */
 
-/* Cells ahead with each step. 36 are 288 MiB: 1.4 GB/s for the 200 ms that a cell takes from afar. */
-static const unsigned window_cells[] = {1, 4, 16, 36};
+/* Cells ahead with each step. 36 are 288 MiB: 1.4 GB/s for the 200 ms that a cell takes from afar. Not all at
+ * once: what is needed next would come no sooner than the last of them. */
+static const unsigned window_cells[] = {1, 4, 16, 24, 36};
 
 struct reader {
     uint64_t face_id;
@@ -38,6 +40,7 @@ struct reader {
     unsigned went_on; /* so often, before it was believed */
     unsigned step;    /* of its window, since */
     bool cells;       /* it is believed */
+    bool from_start;  /* it has left nothing out so far */
     bool ended;       /* it has the object's end, or is about to have it: nothing is left to be brought */
 };
 
@@ -107,13 +110,28 @@ unsigned hr_window_bound(const struct hr_plan *plan)
 {
     struct hr_cache_stats cache;
     hr_cache_stats(plan->cache, &cache);
-    uint64_t cells = cache.budget_bytes / HR_WINDOW_SHARE / HR_CELL_BYTES / reading_on(plan);
-    cells = least(cells, plan->options.memory_bytes / HR_CELL_BYTES);
+    uint64_t readers = reading_on(plan), memory_cells = plan->options.memory_bytes / HR_CELL_BYTES / readers;
+    uint64_t cells = cache.budget_bytes / HR_WINDOW_SHARE / HR_CELL_BYTES / readers;
+    /* Else one window has all memory, and the cells that other readers wait for come behind it. */
+    cells = least(cells, memory_cells ? memory_cells : 1);
     return (unsigned)least(cells, plan->options.connections);
 }
 
+/* It reads what begins there: how much comes along is a guess, by the read, the name and what else lies
+ * there. */
+static unsigned first_step(struct hr_plan *plan, const struct hr_segment_ask *ask)
+{
+    struct hr_shard_opening opening;
+    hr_shard_begun(plan, ask->face_id, &opening);
+    unsigned step = opening.read_whole           ? HR_WINDOW_FULL_STEP
+                    : ask->bytes >= HR_RUN_BYTES ? HR_WINDOW_TOLD_STEP
+                    : opening.stream             ? HR_WINDOW_STREAM_STEP
+                                                 : 0;
+    return opening.trusted ? step : 0;
+}
+
 /* Where the run stands with this ask. */
-static void follow(struct reader *reader, const struct hr_segment_ask *ask)
+static void follow(struct hr_plan *plan, struct reader *reader, const struct hr_segment_ask *ask)
 {
     bool known = reader->offset != UINT64_MAX;
     uint64_t far = reader->wanted > reader->end ? reader->wanted : reader->end;
@@ -127,9 +145,12 @@ static void follow(struct reader *reader, const struct hr_segment_ask *ask)
         reader->ordered = 0;
         reader->went_on = 0;
         reader->cells = ask->offset < HR_START_BYTES;
-        reader->step = reader->cells && ask->bytes >= HR_RUN_BYTES ? HR_WINDOW_LONG_STEP : 0;
+        reader->from_start = reader->cells;
+        reader->ended = false;
+        reader->step = reader->cells ? first_step(plan, ask) : 0;
     } else if (reader->cells) {
-        reader->step = reader->step == 0 ? HR_WINDOW_LONG_STEP : HR_WINDOW_FULL_STEP;
+        hr_shard_read_on(plan, ask->face_id);
+        reader->step += reader->step < HR_WINDOW_FULL_STEP;
     } else {
         reader->ordered += least(ask->offset, far) - reader->began;
         reader->cells = ++reader->went_on >= HR_RUN_STEPS && reader->ordered >= HR_RUN_BYTES;
@@ -181,13 +202,14 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const str
         return;
     }
     enum hr_hint said = said_by(plan, who, ask->face_id);
-    follow(reader, ask);
+    follow(plan, reader, ask);
     heed(reader, said);
     reader->asked_ms = hr_clock_ms();
     reader->offset = ask->offset;
     reader->wanted = ask->bytes > UINT64_MAX - ask->offset ? UINT64_MAX : ask->offset + ask->bytes;
     reader->end = ask->offset; /* until it is answered */
     ret->cells = reader->cells;
+    ret->to_end = reader->from_start && reader->cells;
     ret->exact = said == HR_HINT_RANDOM;
     if (reader->cells) {
         ret->ahead_cells = (unsigned)least(window_cells[reader->step], hr_window_bound(plan));
@@ -202,8 +224,12 @@ void hr_window_served(struct hr_plan *plan, const struct hr_reader *who, uint64_
     struct reader *reader = plan->readers ? find(plan, who, face_id, &oldest) : NULL;
     if (reader) {
         const struct hr_cached *face = hr_cache_by_id(plan->cache, face_id);
+        bool ended = face && end >= face->size;
+        if (ended && !reader->ended && reader->from_start) {
+            hr_shard_read_whole(plan, face_id);
+        }
         reader->end = end;
-        reader->ended = face && end >= face->size;
+        reader->ended = ended;
     }
 }
 

@@ -74,6 +74,9 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "heads_ahead", number(plan->heads_ahead));
     json_object_set_new(document, "heads_used", number(plan->heads_used));
     json_object_set_new(document, "tails_ahead", number(plan->tails_ahead));
+    json_object_set_new(document, "shards_ahead", number(plan->shards_ahead));
+    json_object_set_new(document, "shards_used", number(plan->shards_used));
+    json_object_set_new(document, "shards_wrong", number(plan->shards_wrong));
     json_object_set_new(document, "hints_willneed", number(plan->hints[HR_HINT_WILLNEED]));
     json_object_set_new(document, "hints_sequential", number(plan->hints[HR_HINT_SEQUENTIAL]));
     json_object_set_new(document, "hints_random", number(plan->hints[HR_HINT_RANDOM]));
