@@ -21,11 +21,14 @@
 #define HR_WINDOW_STREAM_STEP 1  /* who begins what is nearly always read to its end begins there... */
 #define HR_WINDOW_TOLD_STEP 2    /* ...who says that he reads on, or begins with a read of HR_RUN_BYTES... */
 #define HR_WINDOW_FULL_STEP 4    /* ...where others were read whole; the rest step by step */
-#define HR_WINDOW_SHARE 4        /* windows fill at most this part of the cache */
+#define HR_WINDOW_SHARE 4        /* windows fill at most this part of the cache... */
+#define HR_WINDOW_DEPTH 2        /* ...and so many times what `memory` holds */
 
-/* Cells ahead with each step. 36 are 288 MiB: 1.4 GB/s for the 200 ms that a cell takes from afar. Not all at
- * once: what is needed next would come no sooner than the last of them. */
-static const unsigned window_cells[] = {1, 4, 16, 24, 36};
+/* Cells ahead with each step. Not all at once: what is needed next would come no sooner than the last of
+ * them. 54 are half as many again as the 37 that `memory` lets be on their way (1.4 GB/s for the 200 ms that
+ * a cell takes from afar): those asked for together come together, and the next requests must not wait until
+ * their reader has come to them. */
+static const unsigned window_cells[] = {1, 4, 16, 36, 54};
 
 struct reader {
     uint64_t face_id;
@@ -110,7 +113,8 @@ unsigned hr_window_bound(const struct hr_plan *plan)
 {
     struct hr_cache_stats cache;
     hr_cache_stats(plan->cache, &cache);
-    uint64_t readers = reading_on(plan), memory_cells = plan->options.memory_bytes / HR_CELL_BYTES / readers;
+    uint64_t readers = reading_on(plan),
+             memory_cells = plan->options.memory_bytes * HR_WINDOW_DEPTH / HR_CELL_BYTES / readers;
     uint64_t cells = cache.budget_bytes / HR_WINDOW_SHARE / HR_CELL_BYTES / readers;
     /* Else one window has all memory, and the cells that other readers wait for come behind it. */
     cells = least(cells, memory_cells ? memory_cells : 1);

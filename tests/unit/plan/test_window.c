@@ -33,14 +33,14 @@ static unsigned window_after(struct lab *lab, uint32_t tid, unsigned cells)
 static void test_window_grows(void **state)
 {
     struct lab *lab = *state;
-    static const unsigned sizes[] = {1, 4, 16, 24, 36, 36, 36};
+    static const unsigned sizes[] = {1, 4, 16, 36, 54, 54, 54};
     lab_open(lab, &(struct lab_options){.cache_bytes = 100000 * MIB, .memory_bytes = 1000 * MIB});
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         assert_int_equal(note(lab, 1, (uint64_t)i * HR_CELL_BYTES, 4096).ahead_cells, sizes[i]);
         served(lab, 1, (uint64_t)(i + 1) * HR_CELL_BYTES);
     }
     /* Its file was gone: the same window. A jump: none. Back to the start: from one on. */
-    assert_int_equal(note(lab, 1, 6ull * HR_CELL_BYTES, 4096).ahead_cells, 36);
+    assert_int_equal(note(lab, 1, 6ull * HR_CELL_BYTES, 4096).ahead_cells, 54);
     struct hr_pattern jump = note(lab, 1, 900ull * MIB, 4096);
     assert_false(jump.cells);
     assert_int_equal(jump.ahead_cells, 0);
@@ -59,9 +59,9 @@ static void test_a_long_first_read_opens_the_window(void **state)
     lab_open(lab, &(struct lab_options){.cache_bytes = 100000 * MIB, .memory_bytes = 1000 * MIB});
     assert_int_equal(note(lab, 2, 0, 1 * MIB).ahead_cells, 16);
     served(lab, 2, HR_CELL_BYTES);
-    assert_int_equal(note(lab, 2, HR_CELL_BYTES, 1 * MIB).ahead_cells, 24);
+    assert_int_equal(note(lab, 2, HR_CELL_BYTES, 1 * MIB).ahead_cells, 36);
     served(lab, 2, 2ull * HR_CELL_BYTES);
-    assert_int_equal(note(lab, 2, 2ull * HR_CELL_BYTES, 1 * MIB).ahead_cells, 36);
+    assert_int_equal(note(lab, 2, 2ull * HR_CELL_BYTES, 1 * MIB).ahead_cells, 54);
     assert_false(note(lab, 3, 900ull * MIB, 64 * MIB).cells);
 }
 
@@ -128,10 +128,10 @@ static void test_memory_and_connections_bound_the_window(void **state)
 {
     struct lab *lab = *state;
     lab_open(lab, &(struct lab_options){.cache_bytes = 100000 * MIB, .memory_bytes = 33 * MIB});
-    assert_int_equal(window_after(lab, 1, 8), 4);
-    assert_int_equal(window_after(lab, 2, 8), 2); /* two readers: half of it each */
-    for (uint32_t tid = 3; tid < 10; tid++) {
-        assert_int_equal(window_after(lab, tid, 8), 1); /* not none: there is room in the cache */
+    assert_int_equal(window_after(lab, 1, 8), 8); /* twice what is on its way at a time */
+    assert_int_equal(window_after(lab, 2, 8), 4); /* two readers: half of it each */
+    for (uint32_t tid = 3; tid < 12; tid++) {
+        assert_int_equal(window_after(lab, tid, 8), tid < 9 ? 8 / tid : 1); /* not none: the cache has room */
     }
     lab_close(lab);
     lab_open(lab, &(struct lab_options){
