@@ -212,7 +212,7 @@ void hr_shard_ahead(struct hr_plan_tree *tree, uint64_t face_id, unsigned cells)
     const struct hr_cached *face = hr_family_face(plan, face_id);
     struct hr_family *family = face ? hr_family_of(plan, face) : NULL;
     struct hr_expected *expected = NULL;
-    if (!family) {
+    if (!family || !tree->settings.prefetch) {
         return;
     }
     learn_names(tree, family, face_id, cells);

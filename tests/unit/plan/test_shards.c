@@ -7,7 +7,8 @@
 #define SIZE (9 * MIB) /* two cells */
 #define CELLS 2u
 
-static const struct lab_options small_cells = {.small_max_bytes = 1 * MIB, .cache_bytes = 1024 * MIB};
+static const struct lab_options small_cells = {
+    .prefetch = true, .small_max_bytes = 1 * MIB, .cache_bytes = 1024 * MIB};
 
 /* Reads on from where it is, as a program does; the end of what it got. */
 static uint64_t read_on(struct lab *lab, uint32_t tid, uint64_t face, uint64_t offset)
@@ -97,6 +98,19 @@ static void test_every_third(void **state)
     read_whole(lab, 1, 10);
     assert_int_equal(lab_stats(lab).shards_used, 1);
     assert_int_equal(asked_bytes(lab), 4 * SIZE);
+}
+
+static void test_prefetch_off(void **state)
+{
+    struct lab *lab = *state;
+    struct lab_options options = small_cells;
+    options.prefetch = false;
+    open_numbered(lab, 6, SIZE, &options, HR_ORDER_MODE_OFF);
+    for (uint32_t i = 0; i < 5; i++) {
+        read_whole(lab, 1, i);
+    }
+    assert_int_equal(lab_stats(lab).shards_ahead, 0);
+    assert_int_equal(gets_of(lab, 5), 0);
 }
 
 static void test_a_shuffled_list_brings_nothing(void **state)
@@ -319,6 +333,7 @@ int main(void)
         LAB_TEST(test_workers_that_take_turns),
         LAB_TEST(test_one_reader),
         LAB_TEST(test_every_third),
+        LAB_TEST(test_prefetch_off),
         LAB_TEST(test_a_shuffled_list_brings_nothing),
         LAB_TEST(test_wrong_twice),
         LAB_TEST(test_the_next_epoch),
