@@ -10,12 +10,12 @@
 #define HR_FIT_AGAIN 6      /* ...and after HR_WRONG_MOST of them were broken off */
 #define HR_WRONG_MOST 2
 
-static uint64_t family_id(const struct hr_cached *face)
+static uint64_t family_id(const struct hr_source_id *source, const char *key, uint32_t key_len)
 {
     uint32_t len;
-    const char *suffix = hr_sibling_suffix(face->key, face->key_len, &len);
-    uint64_t hash = hr_index_hash_seeded(0, (const char *)&face->source, sizeof face->source);
-    hash = hr_index_hash_seeded(hash, face->key, hr_sibling_folder(face->key, face->key_len));
+    const char *suffix = hr_sibling_suffix(key, key_len, &len);
+    uint64_t hash = hr_index_hash_seeded(0, (const char *)source, sizeof *source);
+    hash = hr_index_hash_seeded(hash, key, hr_sibling_folder(key, key_len));
     hash = hr_index_hash_seeded(hash, suffix, len);
     return hash ? hash : 1;
 }
@@ -37,14 +37,20 @@ struct hr_family *hr_family_find(struct hr_plan *plan, uint64_t id)
     return NULL;
 }
 
+struct hr_family *hr_family_by_key(struct hr_plan *plan, const struct hr_source_id *source, const char *key,
+                                   uint32_t key_len)
+{
+    return hr_family_find(plan, family_id(source, key, key_len));
+}
+
 struct hr_family *hr_family_of(struct hr_plan *plan, const struct hr_cached *face)
 {
-    return hr_family_find(plan, family_id(face));
+    return hr_family_by_key(plan, &face->source, face->key, face->key_len);
 }
 
 struct hr_family *hr_family_make(struct hr_plan *plan, const struct hr_cached *face)
 {
-    uint64_t id = family_id(face);
+    uint64_t id = family_id(&face->source, face->key, face->key_len);
     if (!plan->shards) {
         plan->shards = calloc(1, sizeof *plan->shards);
     }

@@ -21,7 +21,9 @@ struct hr_family { /* of one bucket, folder and suffix */
     unsigned wrong;        /* rows broken off, since something expected was opened */
     char *lowest;          /* key of the first by name among those begun */
     struct hr_siblings names;
-    bool asked; /* for the names */
+    bool asked;                         /* for the names... */
+    const struct hr_plan_tree *told_to; /* ...which an answer of the store told that tree... */
+    int64_t told_ms;                    /* ...at this time; NULL: the index did */
 };
 
 struct hr_row { /* what was opened, by its place among the siblings */
@@ -50,6 +52,8 @@ struct hr_shards {
 const struct hr_cached *hr_family_face(struct hr_plan *plan, uint64_t face_id);
 /* Of a face; NULL: none of its objects was begun. */
 struct hr_family *hr_family_of(struct hr_plan *plan, const struct hr_cached *face);
+struct hr_family *hr_family_by_key(struct hr_plan *plan, const struct hr_source_id *source, const char *key,
+                                   uint32_t key_len);
 struct hr_family *hr_family_find(struct hr_plan *plan, uint64_t id);
 struct hr_family *hr_family_make(struct hr_plan *plan, const struct hr_cached *face); /* NULL on ENOMEM */
 void hr_family_forget(struct hr_family *family);

@@ -12,6 +12,7 @@
 #include "fetch/base/clock.h"
 #include "fetch/plan/names.h"
 #include "fetch/plan/recording.h"
+#include "fetch/plan/shards.h"
 
 static unsigned word_kind(const struct hr_state *state)
 {
@@ -66,7 +67,7 @@ static void open_unlisted(struct hr_plan_tree *tree, const char *path, uint32_t 
     uint64_t size = HR_UNKNOWN_BYTES;
     int64_t mtime_ns = 0;
     const char *etag = "";
-    if (hr_name_known(tree, path, path_len, &name)) {
+    if (hr_name_known(tree, path, path_len, &name) || hr_shard_told(tree, path, path_len, &name)) {
         char key[2 * HR_KEY_MAX];
         uint32_t key_len = hr_tree_key(tree, path, path_len, key);
         if (answer_known(tree, &name, key, key_len, asker)) {
@@ -76,6 +77,7 @@ static void open_unlisted(struct hr_plan_tree *tree, const char *path, uint32_t 
         mtime_ns = name.mtime_ns;
         etag = name.etag;
         if (hr_face_fits(plan, size, etag)) {
+            hr_recording_name(tree, path, path_len);
             plan->stats.misses += hr_face_want(tree, key, key_len, etag, size, mtime_ns, asker);
             return;
         }

@@ -21,6 +21,10 @@ void hr_shard_read_on(struct hr_plan *plan, uint64_t face_id);
 void hr_shard_read_whole(struct hr_plan *plan, uint64_t face_id);
 /* The window of one that reads it reaches so many cells beyond its end. */
 void hr_shard_ahead(struct hr_plan_tree *tree, uint64_t face_id, unsigned cells);
+struct hr_name;
+/* A name of such a folder that no index tells, and no answer about it alone: is it among those that one LIST
+ * told? */
+bool hr_shard_told(struct hr_plan_tree *tree, const char *path, uint32_t path_len, struct hr_name *ret);
 void hr_shards_free(struct hr_plan *plan);
 
 #endif

@@ -21,6 +21,7 @@ struct asking { /* for names; the family may be another's by then */
     uint64_t family;
     uint64_t after; /* the face that is read now, and what its window has left */
     unsigned cells;
+    int64_t asked_ms;
 };
 
 static void names_told(struct hr_call *call)
@@ -32,6 +33,8 @@ static void names_told(struct hr_call *call)
         hr_siblings_free(&family->names);
         if (hr_siblings_listed(asking->tree, family->lowest, (uint32_t)strlen(family->lowest), call,
                                &family->names) == 0) {
+            family->told_to = asking->tree;
+            family->told_ms = asking->asked_ms;
             hr_family_named(plan, family);
             hr_shard_ahead(asking->tree, asking->after, asking->cells);
             hr_plan_pump(plan);
@@ -50,6 +53,7 @@ static void learn_names(struct hr_plan_tree *tree, struct hr_family *family, uin
     family->asked = true;
     if (tree->index.names) {
         hr_siblings_free(&family->names);
+        family->told_to = NULL;
         if (hr_siblings_indexed(tree, family->lowest, len, &family->names) == 0) {
             hr_family_named(tree->plan, family);
         }
@@ -57,7 +61,8 @@ static void learn_names(struct hr_plan_tree *tree, struct hr_family *family, uin
     }
     struct asking *asking = malloc(sizeof *asking);
     if (asking) {
-        *asking = (struct asking){.tree = tree, .family = family->id, .after = after, .cells = cells};
+        *asking = (struct asking){
+            .tree = tree, .family = family->id, .after = after, .cells = cells, .asked_ms = hr_clock_ms()};
         if (hr_siblings_list(tree, family->lowest, len, names_told, asking) < 0) {
             free(asking);
         }
@@ -78,6 +83,26 @@ static void learn_more(struct hr_family *family, const struct hr_row *row)
         family->lowest = lowest;
         family->asked = false; /* at the next look */
     }
+}
+
+bool hr_shard_told(struct hr_plan_tree *tree, const char *path, uint32_t path_len, struct hr_name *ret)
+{
+    char key[2 * HR_KEY_MAX];
+    if (!tree->plan->shards || hr_overlay_find(tree, path, path_len)) {
+        return false; /* that tells, or it is doubted */
+    }
+    uint32_t key_len = hr_tree_key(tree, path, path_len, key);
+    struct hr_family *family = hr_family_by_key(tree->plan, &tree->source, key, key_len);
+    if (!family || family->told_to != tree || hr_tree_until_ms(tree, family->told_ms) <= hr_clock_ms()) {
+        return false;
+    }
+    const struct hr_sibling *one = hr_family_sibling(family, hr_sibling_name(key, key_len));
+    if (!one || one->key_len != key_len || memcmp(one->key, key, key_len) != 0) {
+        return false;
+    }
+    *ret = (struct hr_name){.kind = HR_KIND_FILE, .size = one->size, .mtime_ns = one->mtime_ns};
+    snprintf(ret->etag, sizeof ret->etag, "%s", one->etag);
+    return true;
 }
 
 /* ---- ahead ---- */

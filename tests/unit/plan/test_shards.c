@@ -3,6 +3,8 @@
 #include "tests/unit/plan/numbered.h"
 #include "tests/unit/plan/segments.h"
 
+#include "fetch/plan/names.h"
+
 #define OBJECTS 12u
 #define SIZE (9 * MIB) /* two cells */
 #define CELLS 2u
@@ -197,6 +199,39 @@ static void test_unlisted(void **state)
     assert_int_equal(lab_get(lab, HR_OP_OPEN, "train/none", NULL), -ENOENT);
 }
 
+/* In no order: nothing comes ahead, but the open of a name beside others asks nothing; that of one which came
+ * later, or is doubted, does. */
+static void test_unlisted_and_shuffled(void **state)
+{
+    struct lab *lab = *state;
+    static const uint32_t shuffled[] = {1, 4, 2};
+    struct hr_answer answer;
+    for (uint32_t i = 0; i < 6; i++) {
+        s3_add(lab->s3, key_of(i), SIZE)->hidden = i == 5;
+    }
+    lab_open(lab, &small_cells);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(lab_get(lab, HR_OP_OPEN, key_of(shuffled[i]), &answer), 0);
+        assert_int_equal(answer.size, SIZE);
+        assert_int_equal(gets_of(lab, shuffled[i]), i < 2 ? 1 : 0);
+        uint64_t end = read_on(lab, 1, answer.file_id, 0);
+        while (end < SIZE) {
+            end = read_on(lab, 1, answer.file_id, end);
+        }
+        lab_settle(lab);
+        lab_run_ms(lab, LAB_BEAT_MS); /* the LIST is no want */
+    }
+    assert_int_equal(lab->s3->lists, 1);
+    assert_int_equal(lab_stats(lab).shards_ahead, 0);
+    assert_int_equal(lab_get(lab, HR_OP_OPEN, key_of(3), &answer), 0);
+    assert_int_equal(gets_of(lab, 3), 0);
+    assert_int_equal(lab_get(lab, HR_OP_OPEN, key_of(5), &answer), 0);
+    assert_int_equal(gets_of(lab, 5), 1);
+    hr_name_doubt(hr_tree_get(lab->plan, lab->tree), key_of(3), (uint32_t)strlen(key_of(3)));
+    assert_int_equal(lab_get(lab, HR_OP_OPEN, key_of(3), &answer), 0);
+    assert_int_equal(gets_of(lab, 3), 1);
+}
+
 /* It never takes more than a quarter of the cache. */
 static void test_bounded_by_the_cache(void **state)
 {
@@ -338,6 +373,7 @@ int main(void)
         LAB_TEST(test_wrong_twice),
         LAB_TEST(test_the_next_epoch),
         LAB_TEST(test_unlisted),
+        LAB_TEST(test_unlisted_and_shuffled),
         LAB_TEST(test_bounded_by_the_cache),
         LAB_TEST(test_openings),
         LAB_TEST(test_what_is_left_early_costs_little),
