@@ -62,21 +62,19 @@ void hr_sigv4_date(int64_t unix_s, char ret[HR_SIGV4_DATE_BYTES])
     }
 }
 
-static int compare_headers(const void *a, const void *b)
-{
-    const struct hr_sigv4_header *left = a;
-    const struct hr_sigv4_header *right = b;
-
-    return strcmp(left->name, right->name);
-}
-
 static int sorted_headers(const struct hr_sigv4_request *request, struct hr_sigv4_header *ret_sorted)
 {
     if (request->header_count == 0 || request->header_count > HR_SIGV4_HEADERS_MAX) {
         return -EINVAL;
     }
-    memcpy(ret_sorted, request->headers, request->header_count * sizeof(*ret_sorted));
-    qsort(ret_sorted, request->header_count, sizeof(*ret_sorted), compare_headers);
+    for (unsigned i = 0; i < request->header_count; i++) { /* a handful, and nearly sorted */
+        unsigned at = i;
+
+        for (; at > 0 && strcmp(ret_sorted[at - 1].name, request->headers[i].name) > 0; at--) {
+            ret_sorted[at] = ret_sorted[at - 1];
+        }
+        ret_sorted[at] = request->headers[i];
+    }
     return 0;
 }
 

@@ -108,7 +108,8 @@ static int reserve_piece(struct hr_buf *buf, size_t len)
 
 int hr_buf_append(struct hr_buf *buf, const void *bytes, size_t len)
 {
-    int r = reserve_piece(buf, len);
+    bool fits = buf->data && len <= buf->cap - buf->len && buf->len + len <= buf->ceiling;
+    int r = fits ? 0 : reserve_piece(buf, len);
     if (r < 0) {
         return r;
     }

@@ -52,6 +52,9 @@ struct hr_store {
     bool aws;                              /* endpoint is AWS' and follows the region */
     bool path_style;
     char *bucket;
+    char *base; /* URL of the bucket, as asked now; NULL: s3_request.c makes it anew */
+    char base_host[HR_ENDPOINT_BYTES];
+    size_t base_path_at; /* in `base`, behind host and port */
     char *identity;
     char *ca_bundle; /* NULL: the system's */
     bool requester_pays;
@@ -63,10 +66,12 @@ struct hr_store {
     struct hr_chain *chain;
     struct hr_keeper *keeper; /* NULL: the chain has the credentials */
     struct hr_sigv4_signer *signer;
-    unsigned generation;      /* counts changes of chain or keeper */
-    bool proven;              /* these credentials have been accepted once */
-    int64_t reloaded_ms;      /* monotonic time of the last look at the sources */
-    int64_t skew_ms;          /* server's clock minus ours */
+    unsigned generation; /* counts changes of chain or keeper */
+    bool proven;         /* these credentials have been accepted once */
+    int64_t reloaded_ms; /* monotonic time of the last look at the sources */
+    int64_t skew_ms;     /* server's clock minus ours */
+    int64_t date_s;      /* the second of `date`, by the server's clock */
+    char date[HR_SIGV4_DATE_BYTES];
     int64_t refused_until_ms; /* credentials refused: until then calls fail without being sent */
     char refused_text[200];
     int64_t trouble_ms; /* monotonic time at which trouble may be told again */

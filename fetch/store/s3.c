@@ -293,6 +293,7 @@ void hr_store_unref(struct hr_store *store)
     hr_chain_free(store->chain);
     hr_sigv4_signer_free(store->signer);
     free(store->bucket);
+    free(store->base);
     free(store->identity);
     free(store->ca_bundle);
     hr_customer_key_wipe(&store->customer_key);
@@ -379,6 +380,8 @@ bool hr_store_learn_region(struct hr_store *store, const char *region)
     (void)snprintf(store->region, sizeof(store->region), "%s", region);
     if (store->aws) {
         (void)hr_endpoint_aws(region, &store->endpoint);
+        free(store->base);
+        store->base = NULL;
     }
     return true;
 }

@@ -21,19 +21,32 @@ static void request_free_p(struct hr_http_request **request)
     }
 }
 
-static int put_base(const struct hr_store *store, struct hr_buf *url)
+static int make_base(struct hr_store *store)
 {
+    hr_cleanup(hr_buf_release) struct hr_buf url = HR_BUF_INIT(URL_MAX_BYTES);
     struct hr_endpoint endpoint = store->endpoint;
     char base[HR_ENDPOINT_BYTES];
+    struct hr_url_parts parts;
+    const char *why = NULL;
+    int r;
 
     endpoint.base_path[0] = '\0';
     hr_endpoint_print(&endpoint, base);
-    if (store->path_style) {
-        return hr_buf_printf(url, "%s%s/%s", base, store->endpoint.base_path, store->bucket);
-    }
     const char *host = strstr(base, "://") + 3;
-    return hr_buf_printf(url, "%.*s%s.%s%s", (int)(host - base), base, store->bucket, host,
-                         store->endpoint.base_path);
+    if (store->path_style) {
+        r = hr_buf_printf(&url, "%s%s/%s", base, store->endpoint.base_path, store->bucket);
+    } else {
+        r = hr_buf_printf(&url, "%.*s%s.%s%s", (int)(host - base), base, store->bucket, host,
+                          store->endpoint.base_path);
+    }
+    r = r < 0 ? r : hr_url_split(url.data, &parts, &why);
+    if (r < 0) {
+        return r;
+    }
+    hr_endpoint_host(&parts.endpoint, store->base_host);
+    store->base_path_at = (size_t)(host - base) + strcspn(url.data + (host - base), "/");
+    store->base = hr_steal_pointer(url.data);
+    return 0;
 }
 
 static int put_parameter(struct hr_buf *url, const char *name, const char *value, size_t len)
@@ -64,10 +77,17 @@ static int put_list_query(const struct hr_call *call, struct hr_buf *url)
     return r;
 }
 
-static int build_url(const struct hr_store *store, const struct hr_call *call, struct hr_buf *url)
+static int build_url(struct hr_store *store, const struct hr_call *call, struct hr_buf *url)
 {
-    int r = put_base(store, url);
+    int r = store->base != NULL ? 0 : make_base(store);
 
+    if (r == 0) {
+        /* The key encoded as it mostly is: without a change. */
+        r = hr_buf_reserve(url, strlen(store->base) + call->key_len + 1);
+    }
+    if (r == 0) {
+        r = hr_buf_puts(url, store->base);
+    }
     if (r < 0) {
         return r;
     }
@@ -105,36 +125,53 @@ static int add_get_headers(const struct hr_store *store, const struct hr_call *c
     return r;
 }
 
+/* The parts of a URL that was made here; one that a redirect led to is taken apart with care. */
+static int split(const struct hr_store *store, const char *url, bool redirected,
+                 char ret_host[HR_ENDPOINT_BYTES], char **ret_path, const char **ret_query)
+{
+    struct hr_url_parts parts;
+    const char *why = NULL;
+
+    if (redirected) {
+        int r = hr_url_split(url, &parts, &why);
+        if (r < 0) {
+            return r;
+        }
+        hr_endpoint_host(&parts.endpoint, ret_host);
+    } else {
+        parts.path = url + store->base_path_at;
+        parts.path_len = strcspn(parts.path, "?");
+        parts.query = parts.path[parts.path_len] == '?' ? parts.path + parts.path_len + 1 : "";
+        memcpy(ret_host, store->base_host, sizeof(store->base_host));
+    }
+    *ret_path = strndup(parts.path, parts.path_len);
+    *ret_query = parts.query;
+    return *ret_path != NULL ? 0 : -ENOMEM;
+}
+
 /* host and every x-amz-* header: what S3 asks for, and nothing that a proxy on the way may rewrite. */
 static int sign(struct hr_store *store, const struct hr_credentials *credentials,
-                struct hr_http_request *request, const char *payload_hash, const char *date)
+                struct hr_http_request *request, bool redirected, const char *payload_hash)
 {
     hr_cleanup(hr_buf_release) struct hr_buf authorization = HR_BUF_INIT(4096);
     hr_cleanup_free char *path = NULL;
     char host[HR_ENDPOINT_BYTES];
-    struct hr_url_parts parts;
-    const char *why = NULL;
-    int r = hr_url_split(request->url, &parts, &why);
+    const char *query = NULL;
+    int r = split(store, request->url, redirected, host, &path, &query);
 
     if (r < 0) {
         return r;
     }
-    path = strndup(parts.path, parts.path_len);
-    if (path == NULL) {
-        return -ENOMEM;
-    }
-    hr_endpoint_host(&parts.endpoint, host);
-    struct hr_sigv4_request to_sign = {
-        .method = request->method == HR_HTTP_HEAD ? "HEAD" : "GET",
-        .path = path,
-        .query = parts.query,
-        .headers = {{"host", host}},
-        .header_count = 1,
-        .payload_hash = payload_hash,
-        .date = date,
-        .region = store->region,
-        .service = "s3",
-    };
+    struct hr_sigv4_request to_sign;
+    to_sign.method = request->method == HR_HTTP_HEAD ? "HEAD" : "GET";
+    to_sign.path = path;
+    to_sign.query = query;
+    to_sign.headers[0] = (struct hr_sigv4_header){"host", host};
+    to_sign.header_count = 1;
+    to_sign.payload_hash = payload_hash;
+    to_sign.date = store->date;
+    to_sign.region = store->region;
+    to_sign.service = "s3";
     for (unsigned i = 0; i < request->header_count && to_sign.header_count < HR_SIGV4_HEADERS_MAX; i++) {
         if (strncmp(request->headers[i].name, "x-amz-", 6) == 0) {
             to_sign.headers[to_sign.header_count++] =
@@ -145,26 +182,36 @@ static int sign(struct hr_store *store, const struct hr_credentials *credentials
     return r < 0 ? r : hr_http_request_header(request, "authorization", authorization.data);
 }
 
-static int add_authorization(struct hr_store *store, struct hr_http_request *request)
+/* The date of a signature; many are made within one second. */
+static void set_date(struct hr_store *store)
+{
+    int64_t now_s = (hr_clock_wall_ns() / 1000000 + store->skew_ms) / 1000;
+
+    if (store->date[0] == '\0' || now_s != store->date_s) {
+        hr_sigv4_date(now_s, store->date);
+        store->date_s = now_s;
+    }
+}
+
+static int add_authorization(struct hr_store *store, struct hr_http_request *request, bool redirected)
 {
     const struct hr_credentials *credentials = hr_store_credentials(store);
     bool https = strncmp(request->url, "https://", 8) == 0;
     const char *payload_hash = https ? HR_SIGV4_UNSIGNED : HR_SIGV4_EMPTY_HASH;
-    char date[HR_SIGV4_DATE_BYTES];
     int r;
 
     if (credentials->access_key_id == NULL) {
         return 0;
     }
-    hr_sigv4_date((hr_clock_wall_ns() / 1000000 + store->skew_ms) / 1000, date);
+    set_date(store);
     r = hr_http_request_header(request, "x-amz-content-sha256", payload_hash);
     if (r == 0) {
-        r = hr_http_request_header(request, "x-amz-date", date);
+        r = hr_http_request_header(request, "x-amz-date", store->date);
     }
     if (r == 0 && credentials->session_token != NULL) {
         r = hr_http_request_header(request, "x-amz-security-token", credentials->session_token);
     }
-    return r < 0 ? r : sign(store, credentials, request, payload_hash, date);
+    return r < 0 ? r : sign(store, credentials, request, redirected, payload_hash);
 }
 
 int hr_s3_request_new(struct hr_store *store, const struct hr_call *call, const char *redirect,
@@ -186,7 +233,7 @@ int hr_s3_request_new(struct hr_store *store, const struct hr_call *call, const 
         return -ENOMEM;
     }
     request->method = call->kind == HR_CALL_HEAD ? HR_HTTP_HEAD : HR_HTTP_GET;
-    request->url = strdup(url.data);
+    request->url = hr_steal_pointer(url.data);
     request->ca_bundle = store->ca_bundle != NULL ? strdup(store->ca_bundle) : NULL;
     if (request->url == NULL || (store->ca_bundle != NULL && request->ca_bundle == NULL)) {
         return -ENOMEM;
@@ -199,7 +246,7 @@ int hr_s3_request_new(struct hr_store *store, const struct hr_call *call, const 
         r = hr_http_request_header(request, "x-amz-request-payer", "requester");
     }
     if (r == 0) {
-        r = add_authorization(store, request);
+        r = add_authorization(store, request, redirect != NULL);
     }
     if (r < 0) {
         return r;
