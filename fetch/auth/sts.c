@@ -118,7 +118,7 @@ static void signer_free_p(struct hr_sigv4_signer **signer)
     hr_sigv4_signer_free(*signer);
 }
 
-/* "host" as libcurl sends it: without the scheme's own port. */
+/* "host" as it is sent: without the scheme's own port. */
 static void host_of(const char *url, char *ret, size_t room, const char **ret_path)
 {
     const char *host = strstr(url, "://");

@@ -1,6 +1,6 @@
 /* Memory for bodies that fill a cell, or nearly: it goes from one to the next without being given back in
- * between, because the first touch of fresh pages costs a body as much processor time as its way through
- * libcurl. Any thread. */
+ * between, because the first touch of fresh pages costs a body as much processor time as its way here.
+ * Any thread. */
 #ifndef HR_BASE_BLOCK_H
 #define HR_BASE_BLOCK_H
 

@@ -1,9 +1,9 @@
-/* HTTP/1.1 transport: network threads, each with its own libcurl multi handle and connections, driven by
- * multi_socket_action on an epoll loop of its own.
+/* HTTP/1.1 transport: network threads, each with an epoll loop and connections of its own. libcurl opens a
+ * connection (TCP, TLS, certificates); the requests and answers on it are ours.
  *
  * A request is submitted from the owner's thread (the loop given at creation) and comes back there, once,
  * through its done callback, whatever happened. There is no retry, redirect or signature here: the layer
- * above decides. libcurl never queues: everything submitted is started at once, so admission is the caller's.
+ * above decides. Nothing is queued: everything submitted is started at once, so admission is the caller's.
  */
 #ifndef HR_NET_HTTP_H
 #define HR_NET_HTTP_H
@@ -19,7 +19,7 @@ struct hr_http;
 
 struct hr_http_options {
     unsigned threads;         /* >= 1 */
-    unsigned max_connections; /* kept open over all threads (CURLMOPT_MAXCONNECTS); not an admission limit */
+    unsigned max_connections; /* kept open over all threads ; not an admission limit */
     const char *user_agent;
 };
 
@@ -55,7 +55,7 @@ struct hr_http_request {
 
     /* Results. */
     int error; /* 0: an HTTP answer is here; else -errno: -ECONNREFUSED, -ETIMEDOUT, -ECONNRESET (also: ended
-                  before its announced length), -EHOSTUNREACH (name not resolved), -EPROTO (not HTTP, TLS
+                  before its announced length), -EHOSTUNREACH (name not resolved), -EPROTO (not HTTP/1.x, TLS
                   refused or not verified), -EFBIG, -ENOMEM, -ECANCELED */
     char error_text[160]; /* one line for people when error != 0; names host and port, no secrets */
     unsigned status;

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <utlist.h>
 
 #include "fetch/base/clock.h"
@@ -11,7 +12,8 @@
 #define ANSWER_TEXT_FIRST_BYTES 768          /* S3's headers need about 600 */
 #define ANSWER_TEXT_MAX_BYTES (32 * 1024)    /* of kept headers; servers commonly stop at 8 to 16 KiB */
 #define ERROR_DOCUMENT_BYTES ((size_t)65536) /* kept of an answer that is not 2xx */
-#define NAME_MAX_BYTES 64                    /* longer header names are none of ours */
+#define LONGER "the answer is longer than expected"
+#define NAME_MAX_BYTES 64 /* longer header names are none of ours */
 
 static bool is_kept(const char *name)
 {
@@ -38,11 +40,19 @@ static bool is_kept(const char *name)
         return true;
     }
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
-        if (strcmp(name, kept[i]) == 0) {
+        if (name[0] == kept[i][0] && strcmp(name, kept[i]) == 0) {
             return true;
         }
     }
     return false;
+}
+
+/* The request ends with `error`; `why` is for people. */
+static int refuse(struct hr_http_impl *impl, int error, const char *why)
+{
+    impl->verdict = error;
+    impl->why = why;
+    return error;
 }
 
 void hr_http_answer_reset(struct hr_http_impl *impl)
@@ -52,7 +62,6 @@ void hr_http_answer_reset(struct hr_http_impl *impl)
     request->answer_count = 0;
     request->content_length = -1;
     request->status = 0;
-    impl->answer_headers_done = false;
     impl->answer_published = false;
 }
 
@@ -65,8 +74,7 @@ void hr_http_answer_publish(struct hr_http_impl *impl)
     impl->answer_published = true;
 }
 
-/* The final answer's headers are here, and stay as they are. */
-static void headers_done(struct hr_http_impl *impl)
+void hr_http_answer_announced(struct hr_http_impl *impl)
 {
     const struct hr_http_request *request = &impl->request;
     struct hr_http_thread *thread = impl->thread;
@@ -79,21 +87,36 @@ static void headers_done(struct hr_http_impl *impl)
     }
 }
 
-/* "HTTP/1.1 206 Partial Content": the three digits after the first space; 0 when there are none. */
-static unsigned status_of(const char *line, size_t len)
+/* "HTTP/1.1 206 Partial Content"; interim answers (1xx) come first and are forgotten. */
+int hr_http_answer_status(struct hr_http_impl *impl, const char *line, size_t len)
 {
-    const char *space = memchr(line, ' ', len);
-    if (!space || line + len - space < 4) {
-        return 0;
+    static const char old[] = "HTTP/1.0 ", now[] = "HTTP/1.1 ";
+    struct hr_http_reader *reader = &impl->reader;
+    size_t digits = sizeof(now) - 1;
+    if (!impl->answer_begun && len >= 5 && memcmp(line, now, 5) == 0) {
+        impl->answer_begun = true;
+        atomic_store_explicit(&impl->answering, true, memory_order_relaxed);
+        impl->request.first_byte_us = (uint64_t)(hr_clock_us() - impl->start_us);
+    }
+    hr_http_answer_reset(impl);
+    reader->chunked = reader->says_close = reader->says_keep = false;
+    reader->is_old = len >= digits && memcmp(line, old, digits) == 0;
+    if (len < digits + 3 || (!reader->is_old && memcmp(line, now, digits) != 0) ||
+        (len > digits + 3 && line[digits + 3] != ' ')) {
+        return refuse(impl, -EPROTO, "the answer is not HTTP/1.1");
     }
     unsigned status = 0;
-    for (int i = 1; i <= 3; i++) {
-        if (!isdigit((unsigned char)space[i])) {
-            return 0;
+    for (size_t i = digits; i < digits + 3; i++) {
+        if (!isdigit((unsigned char)line[i])) {
+            return refuse(impl, -EPROTO, "the answer has no status");
         }
-        status = status * 10 + (unsigned)(space[i] - '0');
+        status = status * 10 + (unsigned)(line[i] - '0');
     }
-    return status;
+    if (status < 100) {
+        return refuse(impl, -EPROTO, "the answer has no status");
+    }
+    impl->request.status = status;
+    return 0;
 }
 
 static int64_t length_of(const char *value, size_t len)
@@ -115,9 +138,8 @@ static int keep(struct hr_http_impl *impl, const char *name, size_t name_len, co
     struct hr_buf *text = &impl->answer_text;
     if (!text->data) {
         hr_buf_init(text, ANSWER_TEXT_MAX_BYTES);
-        int r = hr_buf_reserve(text, ANSWER_TEXT_FIRST_BYTES);
-        if (r < 0) {
-            return r;
+        if (hr_buf_reserve(text, ANSWER_TEXT_FIRST_BYTES) < 0) {
+            return refuse(impl, -ENOMEM, "no memory for the answer");
         }
     }
     struct hr_http_answer_at at = {text->len, text->len + name_len + 1};
@@ -129,14 +151,64 @@ static int keep(struct hr_http_impl *impl, const char *name, size_t name_len, co
         r = hr_buf_append(text, "", 1);
     }
     if (r < 0) {
-        return r;
+        return r == -EFBIG ? refuse(impl, -EPROTO, "the answer's headers are too long")
+                           : refuse(impl, r, "no memory for the answer");
     }
     impl->answer_at[request->answer_count++] = at;
     return 0;
 }
 
+/* A word of a list: "keep-alive, Close". */
+static bool has_word(const char *value, size_t len, const char *word)
+{
+    size_t word_len = strlen(word);
+    while (len > 0) {
+        size_t skip = 0;
+        while (skip < len && (value[skip] == ',' || value[skip] == ' ' || value[skip] == '\t')) {
+            skip++;
+        }
+        size_t end = skip;
+        while (end < len && value[end] != ',' && value[end] != ' ' && value[end] != '\t') {
+            end++;
+        }
+        if (end - skip == word_len && strncasecmp(value + skip, word, word_len) == 0) {
+            return true;
+        }
+        value += end;
+        len -= end;
+    }
+    return false;
+}
+
+/* Those that say how the answer goes on. Two lengths, or a coding that was not asked for, leave its end
+ * unknown. 0, -errno, or 1: it says nothing. */
+static int note(struct hr_http_impl *impl, const char *name, const char *value, size_t len)
+{
+    struct hr_http_request *request = &impl->request;
+    struct hr_http_reader *reader = &impl->reader;
+    if (strcmp(name, "content-length") == 0) {
+        int64_t length = length_of(value, len);
+        if (length < 0 || (request->content_length >= 0 && request->content_length != length)) {
+            return refuse(impl, -EPROTO, "the answer's length is not told");
+        }
+        request->content_length = length;
+    } else if (strcmp(name, "transfer-encoding") == 0) {
+        bool is_chunked = len == strlen("chunked") && strncasecmp(value, "chunked", len) == 0;
+        bool is_none = len == strlen("identity") && strncasecmp(value, "identity", len) == 0;
+        if (!is_none && (!is_chunked || reader->chunked)) {
+            return refuse(impl, -EPROTO, "the answer's transfer coding is not known");
+        }
+        reader->chunked = reader->chunked || is_chunked;
+        return is_none; /* who looks for it wants to know whether the body has an end */
+    } else if (strcmp(name, "connection") == 0) {
+        reader->says_close = reader->says_close || has_word(value, len, "close");
+        reader->says_keep = reader->says_keep || has_word(value, len, "keep-alive");
+    }
+    return 0;
+}
+
 /* "Name: value" without its line end. */
-static int take_field(struct hr_http_impl *impl, const char *line, size_t len)
+int hr_http_answer_field(struct hr_http_impl *impl, const char *line, size_t len)
 {
     struct hr_http_request *request = &impl->request;
     const char *colon = memchr(line, ':', len);
@@ -161,50 +233,17 @@ static int take_field(struct hr_http_impl *impl, const char *line, size_t len)
     while (value_len > 0 && (value[value_len - 1] == ' ' || value[value_len - 1] == '\t')) {
         value_len--;
     }
-    if (strcmp(name, "content-length") == 0) {
-        request->content_length = length_of(value, value_len);
+    int r = note(impl, name, value, value_len);
+    if (r != 0) {
+        return r < 0 ? r : 0;
     }
     return request->answer_count < HR_HTTP_HEADERS_MAX ? keep(impl, name, name_len, value, value_len) : 0;
 }
 
-/* One line at a time, the empty one at the end included. Interim answers (1xx) come first and are forgotten;
- * lines after the final answer's empty one are trailers, which must not change what was announced. */
-size_t hr_http_on_header(char *line, size_t size, size_t count, void *arg)
+int hr_http_answer_body(struct hr_http_impl *impl, const char *bytes, size_t len)
 {
-    struct hr_http_impl *impl = arg;
-    size_t len = size * count;
-    size_t text_len = len;
-    while (text_len > 0 && (line[text_len - 1] == '\n' || line[text_len - 1] == '\r')) {
-        text_len--;
-    }
-    if (!impl->answer_begun) {
-        impl->answer_begun = true;
-        atomic_store_explicit(&impl->answering, true, memory_order_relaxed);
-        impl->request.first_byte_us = (uint64_t)(hr_clock_us() - impl->start_us);
-    }
-    unsigned status = impl->request.status;
-    if (text_len >= 5 && memcmp(line, "HTTP/", 5) == 0 && (status < 200 || !impl->answer_headers_done)) {
-        hr_http_answer_reset(impl);
-        impl->request.status = status_of(line, text_len);
-    } else if (text_len == 0) {
-        impl->answer_headers_done = true;
-        headers_done(impl);
-    } else if (!impl->answer_headers_done) {
-        int r = take_field(impl, line, text_len);
-        if (r < 0) {
-            impl->verdict = r == -EFBIG ? -EPROTO : r;
-            return 0;
-        }
-    }
-    return len;
-}
-
-size_t hr_http_on_body(char *bytes, size_t size, size_t count, void *arg)
-{
-    struct hr_http_impl *impl = arg;
     struct hr_http_request *request = &impl->request;
     struct hr_buf *body = &request->body;
-    size_t len = size * count;
     bool wanted = request->status >= 200 && request->status < 300;
     size_t max_bytes = request->body_max_bytes;
     if (!wanted && max_bytes < ERROR_DOCUMENT_BYTES) {
@@ -212,8 +251,7 @@ size_t hr_http_on_body(char *bytes, size_t size, size_t count, void *arg)
     }
     body->ceiling = max_bytes;
     if (wanted && request->content_length > 0 && (uint64_t)request->content_length > max_bytes) {
-        impl->verdict = -EFBIG; /* said so beforehand: spares the transfer */
-        return 0;
+        return refuse(impl, -EFBIG, LONGER); /* said so beforehand: spares the transfer */
     }
     if (!body->data) {
         uint64_t hint = wanted ? request->body_hint_bytes : 0;
@@ -221,10 +259,8 @@ size_t hr_http_on_body(char *bytes, size_t size, size_t count, void *arg)
             hint = (uint64_t)request->content_length;
         }
         hint = hint < max_bytes ? hint : max_bytes;
-        int r = hr_buf_reserve_body(body, hint > len ? (size_t)hint : len < max_bytes ? len : max_bytes);
-        if (r < 0) {
-            impl->verdict = r;
-            return 0;
+        if (hr_buf_reserve_body(body, hint > len ? (size_t)hint : len < max_bytes ? len : max_bytes) < 0) {
+            return refuse(impl, -ENOMEM, "no memory for the answer");
         }
     }
     if (!wanted && len > max_bytes - body->len) {
@@ -233,9 +269,5 @@ size_t hr_http_on_body(char *bytes, size_t size, size_t count, void *arg)
         return 0;
     }
     int r = hr_buf_append(body, bytes, len);
-    if (r < 0) {
-        impl->verdict = r;
-        return 0;
-    }
-    return len;
+    return r == -EFBIG ? refuse(impl, r, LONGER) : r < 0 ? refuse(impl, r, "no memory for the answer") : 0;
 }

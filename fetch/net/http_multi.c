@@ -1,9 +1,8 @@
-/* libcurl's multi handle of a thread, driven by the thread's loop: which sockets it waits for, and its one
- * timer. */
+/* libcurl's multi handle of a thread, driven by the thread's loop while connections open: which sockets it
+ * waits for, and its one timer. */
 #include "fetch/net/http_impl.h"
 
 #include <sys/epoll.h>
-#include <utlist.h>
 
 static void act(struct hr_http_thread *thread, curl_socket_t fd, int actions)
 {
@@ -64,7 +63,6 @@ CURLM *hr_http_multi_new(struct hr_http_thread *thread)
         (void)curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, thread);
         (void)curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, watch_timer);
         (void)curl_multi_setopt(multi, CURLMOPT_TIMERDATA, thread);
-        (void)curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)thread->pool_max);
         (void)curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
     }
     return multi;
@@ -72,13 +70,7 @@ CURLM *hr_http_multi_new(struct hr_http_thread *thread)
 
 void hr_http_multi_drop(struct hr_http_thread *thread)
 {
-    struct hr_http_easy *easy, *next;
-    LL_FOREACH_SAFE(thread->pool, easy, next)
-    {
-        hr_http_easy_free(easy);
-    }
-    thread->pool = NULL;
-    thread->pool_count = 0;
+    hr_http_conns_drop(thread);
     if (thread->multi) {
         (void)curl_multi_cleanup(thread->multi);
         thread->multi = NULL;

@@ -15,6 +15,8 @@
 #include "fetch/base/thread.h"
 
 #define ERROR_ORIGIN_BYTES 100 /* of host:port in an error's line, so that the error itself has room */
+#define STALL_BYTES 10240      /* slower than 1 KiB a second ... */
+#define STALL_US 10000000      /* ... for 10 s: the transfer is dead */
 #define ADDRESSES_TRIED_MAX 3  /* a request; each may cost a connect timeout */
 
 void hr_http_thread_wake(void *owner)
@@ -22,24 +24,6 @@ void hr_http_thread_wake(void *owner)
     struct hr_http_thread *thread = owner;
     uint64_t one = 1;
     (void)!write(thread->wake_fd, &one, sizeof(one)); /* fails only when full, which wakes as well */
-}
-
-static void release_easy(struct hr_http_thread *thread, struct hr_http_impl *impl)
-{
-    struct hr_http_easy *easy = impl->easy;
-    impl->easy = NULL;
-    if (!easy) {
-        return;
-    }
-    if (thread->multi) {
-        (void)curl_multi_remove_handle(thread->multi, easy->curl);
-    }
-    if (thread->pool_count < thread->pool_max && !thread->broken) {
-        LL_PREPEND(thread->pool, easy);
-        thread->pool_count++;
-    } else {
-        hr_http_easy_free(easy);
-    }
 }
 
 static void release_address(struct hr_http_impl *impl, enum hr_address_outcome outcome)
@@ -71,10 +55,6 @@ __attribute__((format(printf, 3, 4))) static void finish(struct hr_http_impl *im
 {
     struct hr_http_thread *thread = impl->thread;
     struct hr_http_request *request = &impl->request;
-    release_address(impl, HR_ADDRESS_UNKNOWN);
-    release_easy(thread, impl);
-    hr_loop_disarm(thread->loop, &impl->deadline);
-    impl->waits_for_name = false;
     request->error = error;
     request->error_text[0] = '\0';
     if (error != 0) {
@@ -83,6 +63,11 @@ __attribute__((format(printf, 3, 4))) static void finish(struct hr_http_impl *im
         describe(impl, format, args);
         va_end(args);
     }
+    release_address(impl, HR_ADDRESS_UNKNOWN);
+    hr_http_conn_release(impl, error == 0 && impl->reader.part == HR_PART_DONE && impl->reader.keeps);
+    hr_loop_disarm(thread->loop, &impl->deadline);
+    impl->waits_for_name = false;
+    impl->finished = true;
     request->total_us = (uint64_t)(hr_clock_us() - impl->start_us);
     request->reused_connection = impl->connects == 0 && error == 0;
     hr_http_answer_publish(impl);
@@ -98,31 +83,52 @@ __attribute__((format(printf, 3, 4))) static void finish(struct hr_http_impl *im
  * one. */
 static void replace_multi(struct hr_http_thread *thread);
 
+static int64_t due_us(const struct hr_http_impl *impl)
+{
+    const struct hr_http_request *request = &impl->request;
+    int64_t due = impl->conn ? impl->stall_due_us : INT64_MAX;
+    if (request->first_byte_ms > 0 && !impl->answer_begun) {
+        int64_t first_us = impl->start_us + (int64_t)request->first_byte_ms * 1000;
+        due = first_us < due ? first_us : due;
+    }
+    if (request->total_ms > 0 && impl->start_us + (int64_t)request->total_ms * 1000 < due) {
+        due = impl->start_us + (int64_t)request->total_ms * 1000;
+    }
+    return due;
+}
+
+/* One timer for all limits; it is armed for the nearest one and, when that was kept, again for the next. */
+static void watch_deadline(struct hr_http_impl *impl)
+{
+    int64_t due = due_us(impl);
+    if (due == INT64_MAX) {
+        return;
+    }
+    int64_t left_us = due - hr_clock_us();
+    if (hr_loop_arm(impl->thread->loop, &impl->deadline, left_us > 0 ? (left_us + 999) / 1000 : 0) < 0) {
+        finish(impl, -ENOMEM, "no memory for a timer");
+    }
+}
+
 static void launch(struct hr_http_impl *impl)
 {
     struct hr_http_thread *thread = impl->thread;
     if (!thread->multi) {
         replace_multi(thread);
     }
-    impl->easy = thread->pool;
-    if (impl->easy) {
-        LL_DELETE(thread->pool, impl->easy);
-        thread->pool_count--;
-    } else {
-        impl->easy = hr_http_easy_new(thread);
-    }
-    if (!thread->multi || !impl->easy || hr_http_easy_prepare(impl) < 0) {
+    atomic_store_explicit(&impl->asked, impl->address, memory_order_relaxed);
+    impl->unreachable = false;
+    impl->sent_us = 0;
+    impl->came_bytes = impl->stall_bytes = 0;
+    impl->stall_due_us = hr_clock_us() + STALL_US;
+    hr_http_reader_reset(impl);
+    hr_buf_reset(&impl->request.body);
+    if (!thread->multi || hr_http_conn_begin(impl) < 0) {
         finish(impl, -ENOMEM, "no memory for a transfer");
         return;
     }
-    atomic_store_explicit(&impl->asked, impl->address, memory_order_relaxed);
-    impl->verdict = 0;
-    impl->cut = false;
-    impl->answer_begun = false;
-    hr_http_answer_reset(impl);
-    hr_buf_reset(&impl->request.body);
-    if (curl_multi_add_handle(thread->multi, impl->easy->curl) != CURLM_OK) {
-        thread->broken = true; /* and is ended with the others */
+    if (!impl->finished) {
+        watch_deadline(impl);
     }
 }
 
@@ -146,60 +152,35 @@ static void find_address(struct hr_http_impl *impl)
     launch(impl);
 }
 
-static int64_t due_us(const struct hr_http_impl *impl)
+/* Where nothing else ends it, a transfer that gives less than STALL_BYTES within STALL_US does. */
+static bool stalls(struct hr_http_impl *impl, int64_t now_us)
 {
-    const struct hr_http_request *request = &impl->request;
-    int64_t due = INT64_MAX;
-    if (request->first_byte_ms > 0 && !impl->answer_begun) {
-        due = impl->start_us + (int64_t)request->first_byte_ms * 1000;
-    }
-    if (request->total_ms > 0 && impl->start_us + (int64_t)request->total_ms * 1000 < due) {
-        due = impl->start_us + (int64_t)request->total_ms * 1000;
-    }
-    return due;
-}
-
-/* One timer for both limits; it is armed for the nearer one and, when the answer came in time, again for the
- * other. */
-static void watch_deadline(struct hr_http_impl *impl)
-{
-    int64_t due = due_us(impl);
-    if (due == INT64_MAX) {
-        return;
-    }
-    int64_t left_us = due - hr_clock_us();
-    if (hr_loop_arm(impl->thread->loop, &impl->deadline, left_us > 0 ? (left_us + 999) / 1000 : 0) < 0) {
-        finish(impl, -ENOMEM, "no memory for a timer");
-    }
-}
-
-/* Did this try open a connection on which TCP or TLS never came up? */
-static bool stuck_in_connect(const struct hr_http_impl *impl)
-{
-    curl_off_t connected_us = 0;
-    long connects = 0;
-    if (!impl->easy) {
+    if (!impl->conn || impl->stall_due_us > now_us) {
         return false;
     }
-    (void)curl_easy_getinfo(impl->easy->curl, CURLINFO_NUM_CONNECTS, &connects);
-    CURLINFO info = impl->is_tls ? CURLINFO_APPCONNECT_TIME_T : CURLINFO_CONNECT_TIME_T;
-    (void)curl_easy_getinfo(impl->easy->curl, info, &connected_us);
-    return connects > 0 && connected_us == 0;
+    bool stalled = impl->came_bytes - impl->stall_bytes < STALL_BYTES;
+    impl->stall_bytes = impl->came_bytes;
+    impl->stall_due_us = now_us + STALL_US;
+    return stalled;
 }
 
 static void on_deadline(void *owner)
 {
     struct hr_http_impl *impl = owner;
     struct hr_http_request *request = &impl->request;
-    if (due_us(impl) > hr_clock_us()) {
+    int64_t now_us = hr_clock_us();
+    bool stalled = stalls(impl, now_us);
+    if (!stalled && due_us(impl) > now_us) {
         watch_deadline(impl);
         return;
     }
-    if (stuck_in_connect(impl)) {
+    if (hr_http_conn_opening(impl)) {
         release_address(impl, HR_ADDRESS_NOT_CONNECTED);
     }
-    if (impl->answer_begun || request->first_byte_ms == 0 ||
-        (request->total_ms > 0 && request->total_ms < request->first_byte_ms)) {
+    if (stalled) {
+        finish(impl, -ETIMEDOUT, "less than %d bytes within %d s", STALL_BYTES, STALL_US / 1000000);
+    } else if (impl->answer_begun || request->first_byte_ms == 0 ||
+               (request->total_ms > 0 && request->total_ms < request->first_byte_ms)) {
         finish(impl, -ETIMEDOUT, "not finished within %u ms", request->total_ms);
     } else {
         finish(impl, -ETIMEDOUT, "no answer within %u ms", request->first_byte_ms);
@@ -214,9 +195,9 @@ static void start(struct hr_http_impl *impl)
         finish(impl, -ECANCELED, "canceled");
         return;
     }
-    watch_deadline(impl);
-    if (impl->request.error == 0) {
-        find_address(impl);
+    find_address(impl);
+    if (impl->waits_for_name) {
+        watch_deadline(impl);
     }
 }
 
@@ -232,22 +213,21 @@ static bool try_next_address(struct hr_http_impl *impl)
             0) {
         return false;
     }
-    release_easy(impl->thread, impl);
+    hr_http_conn_release(impl, false);
     impl->address = address;
     launch(impl);
     return true;
 }
 
-/* A kept connection which the server had closed meanwhile: libcurl notices most of them by itself. */
-static bool try_fresh_connection(struct hr_http_impl *impl, CURLcode code)
+/* A kept connection which the server had closed meanwhile. */
+static bool try_fresh_connection(struct hr_http_impl *impl, int error)
 {
-    bool died = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR;
-    if (!died || impl->connects > 0 || impl->fresh || impl->answer_begun ||
+    if (error != -ECONNRESET || impl->connects > 0 || impl->fresh || impl->answer_begun ||
         impl->request.method == HR_HTTP_POST) {
         return false;
     }
     impl->fresh = true;
-    release_easy(impl->thread, impl);
+    hr_http_conn_release(impl, false);
     launch(impl);
     return true;
 }
@@ -255,38 +235,23 @@ static bool try_fresh_connection(struct hr_http_impl *impl, CURLcode code)
 /* Without connecting and the waits before it. */
 static uint64_t answer_us_of(const struct hr_http_impl *impl)
 {
-    curl_off_t ready_us = 0, first_us = 0;
-    (void)curl_easy_getinfo(impl->easy->curl, CURLINFO_PRETRANSFER_TIME_T, &ready_us);
-    (void)curl_easy_getinfo(impl->easy->curl, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
-    return impl->answer_begun && first_us > ready_us ? (uint64_t)(first_us - ready_us) : 0;
+    int64_t first_us = impl->start_us + (int64_t)impl->request.first_byte_us;
+    return impl->answer_begun && first_us > impl->sent_us ? (uint64_t)(first_us - impl->sent_us) : 0;
 }
 
-static void complete(struct hr_http_impl *impl, CURLcode code)
+void hr_http_tried(struct hr_http_impl *impl, int error, const char *why)
 {
-    long connects = 0;
-    (void)curl_easy_getinfo(impl->easy->curl, CURLINFO_NUM_CONNECTS, &connects);
-    impl->connects += (unsigned)connects;
     impl->request.answer_us = answer_us_of(impl);
-    bool timed_out = code == CURLE_OPERATION_TIMEDOUT && stuck_in_connect(impl);
-    if (code == CURLE_COULDNT_CONNECT || timed_out) {
+    if (impl->unreachable) {
         if (impl->address && try_next_address(impl)) {
             return;
         }
-    } else if (try_fresh_connection(impl, code)) {
+    } else if (try_fresh_connection(impl, error)) {
         return;
-    } else if (code == CURLE_OK) {
+    } else if (error == 0) {
         release_address(impl, HR_ADDRESS_CONNECTED);
     }
-    int error = hr_http_errno(code, impl);
-    const char *why = impl->curl_error[0] != '\0' ? impl->curl_error : curl_easy_strerror(code);
-    if (code == CURLE_WRITE_ERROR) {
-        why = error == -EFBIG    ? "the answer is longer than expected"
-              : error == -EPROTO ? "the answer's headers are too long"
-                                 : "no memory for the answer";
-    }
-    char text[CURL_ERROR_SIZE];
-    (void)snprintf(text, sizeof(text), "%s", why); /* finish() gives the handle away */
-    finish(impl, error, "%s", text);
+    finish(impl, error, "%s", why);
 }
 
 static void hand_back(struct hr_http_thread *thread)
@@ -318,11 +283,11 @@ static void on_turn(void *owner)
     CURLMsg *message;
     int left;
     while (thread->multi && !thread->broken && (message = curl_multi_info_read(thread->multi, &left))) {
-        struct hr_http_impl *impl = NULL;
+        struct hr_http_conn *conn = NULL;
         CURLcode code = message->data.result; /* the message is gone once the handle is removed */
-        (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&impl);
-        if (message->msg == CURLMSG_DONE && impl) {
-            complete(impl, code);
+        (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&conn);
+        if (message->msg == CURLMSG_DONE && conn && conn->impl) {
+            hr_http_conn_opened(conn, code);
         }
     }
     if (thread->broken) {
@@ -337,7 +302,7 @@ static void replace_multi(struct hr_http_thread *thread)
     thread->broken = true; /* handles are freed instead of pooled */
     DL_FOREACH_SAFE(thread->running, impl, next)
     {
-        if (impl->easy) {
+        if (impl->conn) {
             finish(impl, -ECONNRESET, "the transfers of this thread had to be restarted");
         }
     }
@@ -399,7 +364,7 @@ static void *thread_main(void *arg)
 int hr_http_thread_start(struct hr_http_thread *thread, struct hr_http *http, unsigned connections)
 {
     thread->http = http;
-    thread->pool_max = connections;
+    thread->conn_max = connections;
     thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (thread->wake_fd < 0) {
         return -errno;

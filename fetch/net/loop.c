@@ -23,9 +23,6 @@ struct watch {
     hr_loop_fd_fn fn; /* NULL: not watched */
     void *owner;
     uint32_t generation; /* tells a stale event of a reused descriptor from a fresh one */
-    uint32_t events;     /* while epoll has it */
-    bool lent;           /* unwatched, it rests */
-    bool resting;        /* not watched, and epoll has it until it says something */
 };
 
 struct hr_loop {
@@ -109,13 +106,7 @@ int hr_loop_watch(struct hr_loop *loop, int fd, uint32_t events, hr_loop_fd_fn f
         return r;
     }
     struct watch *watch = &loop->watches[fd];
-    if (watch->resting && watch->events == events) {
-        watch->resting = false;
-        watch->fn = fn;
-        watch->owner = owner;
-        return 0;
-    }
-    bool change = watch->fn != NULL || watch->resting;
+    bool change = watch->fn != NULL;
     uint32_t generation = change ? watch->generation : watch->generation + 1;
     struct epoll_event event = {.events = events, .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
     r = epoll_ctl(loop->epoll_fd, change ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event);
@@ -127,19 +118,8 @@ int hr_loop_watch(struct hr_loop *loop, int fd, uint32_t events, hr_loop_fd_fn f
     if (r < 0) {
         return -errno;
     }
-    *watch = (struct watch){fn, owner, generation, events, watch->lent, false};
+    *watch = (struct watch){fn, owner, generation};
     return 0;
-}
-
-static void leave_epoll(struct hr_loop *loop, int fd)
-{
-    struct watch *watch = &loop->watches[fd];
-    if (watch->fn || watch->resting) {
-        watch->fn = NULL;
-        watch->resting = false;
-        (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd,
-                        NULL); /* fails when it is closed already: as wanted */
-    }
 }
 
 void hr_loop_unwatch(struct hr_loop *loop, int fd)
@@ -147,30 +127,9 @@ void hr_loop_unwatch(struct hr_loop *loop, int fd)
     if (fd < 0 || (size_t)fd >= loop->watch_room || !loop->watches[fd].fn) {
         return;
     }
-    if (loop->watches[fd].lent) {
-        loop->watches[fd].fn = NULL;
-        loop->watches[fd].resting = true;
-    } else {
-        leave_epoll(loop, fd);
-    }
-}
-
-int hr_loop_lend(struct hr_loop *loop, int fd)
-{
-    int r = grow_table(&loop->watches, &loop->watch_room, (size_t)fd + 1, sizeof(*loop->watches));
-    if (r == 0) {
-        leave_epoll(loop, fd); /* one of this number was closed without a word */
-        loop->watches[fd].lent = true;
-    }
-    return r;
-}
-
-void hr_loop_return(struct hr_loop *loop, int fd)
-{
-    if ((size_t)fd < loop->watch_room) {
-        leave_epoll(loop, fd);
-        loop->watches[fd].lent = false;
-    }
+    loop->watches[fd].fn = NULL;
+    /* Fails when it is closed already: as wanted. */
+    (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 static void heap_put(struct hr_loop *loop, size_t at, struct hr_timer *timer)
@@ -322,9 +281,7 @@ static void run_event(struct hr_loop *loop, const struct epoll_event *event)
     if (fd >= loop->watch_room || loop->watches[fd].generation != generation) {
         return;
     }
-    if (loop->watches[fd].resting) {
-        leave_epoll(loop, (int)fd); /* as a rule closed by the other side: it would say so every turn */
-    } else if (loop->watches[fd].fn) {
+    if (loop->watches[fd].fn) {
         loop->watches[fd].fn(loop->watches[fd].owner, (int)fd, event->events);
     }
 }

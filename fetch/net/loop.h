@@ -17,11 +17,6 @@ void hr_loop_free(struct hr_loop *loop); /* accepts NULL; descriptors watched st
 /* events: EPOLLIN|EPOLLOUT...; set changes an existing watch. 0 or -errno. */
 int hr_loop_watch(struct hr_loop *loop, int fd, uint32_t events, hr_loop_fd_fn fn, void *owner);
 void hr_loop_unwatch(struct hr_loop *loop, int fd);
-/* For a descriptor that is watched again and again with the same events: between hr_loop_lend, right after it
- * was made, and hr_loop_return, right before it is closed, unwatching and watching it again costs no system
- * call. 0 or -ENOMEM (then it is watched like others). */
-int hr_loop_lend(struct hr_loop *loop, int fd);
-void hr_loop_return(struct hr_loop *loop, int fd);
 
 /* Timers live in their owners' structs (no allocation); one-shot, may be re-armed from their own callback. */
 struct hr_timer {

@@ -87,7 +87,7 @@ static int take_port(const char *text, size_t len, struct hr_endpoint *ret)
     if (port == 0 || port > 65535) {
         return -EINVAL;
     }
-    /* The scheme's own port is not written: neither does libcurl put it into the Host header that we sign. */
+    /* The scheme's own port is not written: neither is it in the Host header that we sign. */
     ret->port = port == (ret->https ? 443u : 80u) ? 0 : port;
     return 0;
 }

@@ -39,6 +39,7 @@ struct peer {
     unsigned slot;
     int fd;
     SSL *ssl;
+    uint64_t payload_sum; /* of the bytes that came with the request */
 };
 
 static inline ssize_t peer_read(struct peer *peer, char *bytes, size_t len)
@@ -240,11 +241,51 @@ static inline bool answer(struct peer *peer, const char *head, unsigned nth)
         return peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", len) &&
                peer_write(peer, head, len);
     }
+    if (strcmp(path, "/sum") == 0) {
+        char sum[24];
+        int len = snprintf(sum, sizeof(sum), "%llu", (unsigned long long)peer->payload_sum);
+        return peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len, sum);
+    }
+    if (strcmp(path, "/says-close") == 0) { /* and leaves it to the client */
+        return peer_printf(peer, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+    }
+    if (strcmp(path, "/old") == 0) {
+        return peer_printf(peer, "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    }
+    if (strcmp(path, "/surplus") == 0) {
+        return peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+                                 "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno");
+    }
     if (strcmp(path, "/redirect") == 0) {
         return peer_printf(peer,
                            "HTTP/1.1 307 Go\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n");
     }
     return peer_printf(peer, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+}
+
+/* The payload behind the head, of which `len` bytes are here. How many of them were its. */
+static inline size_t take_payload(struct peer *peer, const char *head, const char *begin, size_t len)
+{
+    const char *text = strstr(head, "Content-Length: ");
+    size_t left = text ? strtoul(text + strlen("Content-Length: "), NULL, 10) : 0, used = 0;
+    char piece[4096];
+    peer->payload_sum = 0;
+    while (left > 0) {
+        bool here = used < len;
+        ssize_t n = here ? 1 : peer_read(peer, piece, left < sizeof(piece) ? left : sizeof(piece));
+        if (n <= 0) {
+            break;
+        }
+        for (ssize_t i = 0; i < n; i++) {
+            peer->payload_sum += (unsigned char)(here ? begin[used] : piece[i]);
+        }
+        used += here;
+        left -= (size_t)n;
+        if (!here) {
+            (void)usleep(100); /* slower than who sends */
+        }
+    }
+    return used;
 }
 
 static inline void *serve_peer(void *arg)
@@ -282,8 +323,9 @@ static inline void *serve_peer(void *arg)
         }
         end[2] = '\0';
         atomic_fetch_add(&server->requests, 1);
-        open = answer(peer, head, ++nth);
         size_t used = (size_t)(end + 4 - head);
+        used += take_payload(peer, head, head + used, len - used);
+        open = answer(peer, head, ++nth);
         memmove(head, head + used, len - used);
         len -= used;
     }

@@ -98,6 +98,19 @@ static void bad_requests_are_not_taken(void **state)
     assert_int_equal(hr_http_request_header(request, "x", "a\r\nb: c"), -EINVAL);
     assert_int_equal(hr_http_request_header(request, "x y", "a"), -EINVAL);
     assert_int_equal(hr_http_request_header(request, "", "a"), -EINVAL);
+    for (int c = 1; c < 256; c++) { /* one odd byte anywhere in a value of any length */
+        for (size_t len = 1; len <= 18; len++) {
+            for (size_t at = 0; at < len; at++) {
+                char value[19] = "";
+                memset(value, 0x80, len);
+                value[at] = (char)c;
+                struct hr_http_request *one = hr_http_request_new();
+                bool control = c < 0x20 || c == 0x7f;
+                assert_int_equal(hr_http_request_header(one, "x", value), control ? -EINVAL : 0);
+                hr_http_request_free(one);
+            }
+        }
+    }
     for (int i = 0; i < HR_HTTP_HEADERS_MAX; i++) {
         assert_int_equal(hr_http_request_header(request, "x", "a"), 0);
     }
@@ -245,6 +258,56 @@ static void connections_are_reused(void **state)
     bed_close(&bed);
 }
 
+/* After these nobody knows what the connection's next bytes are. */
+static void connections_end_after_some_answers(void **state)
+{
+    (void)state;
+    const char *const urls[] = {"http://127.0.0.1:PORT/says-close", "http://127.0.0.1:PORT/old",
+                                "http://127.0.0.1:PORT/surplus"};
+    for (size_t u = 0; u < sizeof(urls) / sizeof(urls[0]); u++) {
+        struct bed bed;
+        bed_open(&bed, NULL, 1, 8);
+        for (int i = 0; i < 5; i++) {
+            struct hr_http_request *request = bed_get(&bed, urls[u]);
+            assert_int_equal(request->error, 0);
+            assert_string_equal(request->body.data, "ok");
+            hr_http_request_free(request);
+        }
+        if (server_accepted(bed.server) != 5) {
+            fail_msg("%s: %u connections", urls[u], server_accepted(bed.server));
+        }
+        bed_close(&bed);
+    }
+}
+
+/* More than a socket takes at once: the rest goes when there is room again. */
+static void long_payloads_are_sent(void **state)
+{
+    (void)state;
+    enum { BYTES = 1000 * 1000 };
+    struct bed bed;
+    bed_open(&bed, NULL, 1, 8);
+    for (int round = 0; round < 2; round++) {
+        struct hr_http_request *request = bed_request(&bed, "http://127.0.0.1:PORT/sum");
+        request->method = round == 0 ? HR_HTTP_POST : HR_HTTP_PUT;
+        request->payload = malloc(BYTES + 1);
+        assert_non_null(request->payload);
+        uint64_t sum = 0;
+        for (size_t i = 0; i < BYTES; i++) {
+            request->payload[i] = body_byte(i);
+            sum += (unsigned char)body_byte(i);
+        }
+        request->payload[BYTES] = '\0';
+        bed_submit(&bed, request);
+        bed_run(&bed);
+        assert_int_equal(request->error, 0);
+        assert_int_equal(strtoull(request->body.data, NULL, 10), sum);
+        assert_int_equal(request->reused_connection, round > 0);
+        hr_http_request_free(request);
+    }
+    bed_close(&bed);
+}
+
 /* A server may close a kept connection at any moment, also just when the next request is on its way. */
 static void closed_idle_connections_do_no_harm(void **state)
 {
@@ -382,6 +445,8 @@ int main(void)
         cmocka_unit_test(headers_are_captured),
         cmocka_unit_test(bodies_keep_their_bounds),
         cmocka_unit_test(connections_are_reused),
+        cmocka_unit_test(connections_end_after_some_answers),
+        cmocka_unit_test(long_payloads_are_sent),
         cmocka_unit_test(closed_idle_connections_do_no_harm),
         cmocka_unit_test(deadlines),
         cmocka_unit_test(stalled_transfer_ends),

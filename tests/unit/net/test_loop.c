@@ -183,114 +183,6 @@ static void reused_number_without_unwatch_is_watched(void **state)
     (void)close(second[1]);
 }
 
-/* Does any epoll of this process have the descriptor? */
-static bool epoll_has(int fd)
-{
-    char line[256], path[64];
-    int tfd;
-    bool has = false;
-    for (int at = 0; at < 256 && !has; at++) {
-        (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", at);
-        FILE *info = fopen(path, "re");
-        while (info && fgets(line, sizeof(line), info)) {
-            has = has || (sscanf(line, "tfd: %d", &tfd) == 1 && tfd == fd);
-        }
-        if (info) {
-            (void)fclose(info);
-        }
-    }
-    return has;
-}
-
-static void one_turn(struct hr_loop *loop)
-{
-    struct hr_timer end = HR_TIMER_INIT(stop_loop, loop);
-    assert_int_equal(hr_loop_arm(loop, &end, 0), 0);
-    assert_int_equal(hr_loop_run(loop), 0);
-}
-
-/* Unwatched it rests, silent, until it says something or is watched with other events. */
-static void lent_descriptors_rest(void **state)
-{
-    (void)state;
-    struct ticker ticker = {0};
-    int ends[2];
-    assert_int_equal(hr_loop_new(&ticker.loop), 0);
-    assert_int_equal(pipe(ends), 0);
-    ticker.fd = ends[0];
-    assert_int_equal(hr_loop_lend(ticker.loop, ends[0]), 0);
-    assert_false(epoll_has(ends[0]));
-    hr_loop_unwatch(ticker.loop, ends[0]); /* not watched yet */
-    assert_int_equal(hr_loop_watch(ticker.loop, ends[0], EPOLLIN, on_readable, &ticker), 0);
-    hr_loop_unwatch(ticker.loop, ends[0]);
-    assert_true(epoll_has(ends[0]));
-    one_turn(ticker.loop);
-    assert_true(epoll_has(ends[0]));
-    assert_int_equal(write(ends[1], "x", 1), 1);
-    one_turn(ticker.loop);
-    assert_false(ticker.seen);
-    assert_false(epoll_has(ends[0]));
-    assert_int_equal(hr_loop_watch(ticker.loop, ends[0], EPOLLIN, on_readable, &ticker), 0);
-    assert_int_equal(hr_loop_run(ticker.loop), 0);
-    assert_true(ticker.seen);
-
-    ticker.seen = false;
-    hr_loop_unwatch(ticker.loop, ends[0]);
-    assert_int_equal(hr_loop_watch(ticker.loop, ends[0], EPOLLIN, on_readable, &ticker),
-                     0); /* from its rest */
-    assert_int_equal(write(ends[1], "x", 1), 1);
-    assert_int_equal(hr_loop_run(ticker.loop), 0);
-    assert_true(ticker.seen);
-
-    ticker.seen = false;
-    hr_loop_unwatch(ticker.loop, ends[0]);
-    assert_int_equal(hr_loop_watch(ticker.loop, ends[0], 0, on_readable, &ticker), 0); /* other events */
-    assert_int_equal(write(ends[1], "x", 1), 1);
-    one_turn(ticker.loop);
-    assert_false(ticker.seen);
-    hr_loop_return(ticker.loop, ends[0]);
-    assert_false(epoll_has(ends[0]));
-    hr_loop_free(ticker.loop);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
-}
-
-/* Closed while it rests, and another one has its number. */
-static void number_of_a_lent_descriptor_comes_again(void **state)
-{
-    (void)state;
-    for (int told = 0; told < 2; told++) {
-        struct ticker ticker = {0};
-        int first[2], second[2];
-        assert_int_equal(hr_loop_new(&ticker.loop), 0);
-        assert_int_equal(pipe(first), 0);
-        ticker.fd = first[0];
-        assert_int_equal(hr_loop_lend(ticker.loop, first[0]), 0);
-        assert_int_equal(hr_loop_watch(ticker.loop, first[0], EPOLLIN, on_readable, &ticker), 0);
-        hr_loop_unwatch(ticker.loop, first[0]);
-        if (told) {
-            hr_loop_return(ticker.loop, first[0]);
-        }
-        (void)close(first[0]);
-        assert_int_equal(pipe(second), 0);
-        assert_int_equal(second[0], ticker.fd);
-        if (!told) {
-            assert_int_equal(hr_loop_lend(ticker.loop, second[0]), 0);
-        }
-        assert_int_equal(hr_loop_watch(ticker.loop, second[0], EPOLLIN, on_readable, &ticker), 0);
-        assert_int_equal(write(second[1], "x", 1), 1);
-        assert_int_equal(hr_loop_run(ticker.loop), 0);
-        assert_true(ticker.seen);
-        hr_loop_unwatch(ticker.loop, second[0]);
-        assert_int_equal(epoll_has(second[0]),
-                         !told); /* nobody lent the second one where the first was returned */
-        hr_loop_free(ticker.loop);
-        (void)close(first[1]);
-        (void)close(second[0]);
-        (void)close(second[1]);
-    }
-}
-
 #define READY 256
 #define READY_A_TURN_MAX 32 /* of which what they bring may wait for each other */
 
@@ -418,8 +310,6 @@ int main(void)
         cmocka_unit_test(busy_timer_does_not_starve_descriptors),
         cmocka_unit_test(stale_events_are_dropped),
         cmocka_unit_test(reused_number_without_unwatch_is_watched),
-        cmocka_unit_test(lent_descriptors_rest),
-        cmocka_unit_test(number_of_a_lent_descriptor_comes_again),
         cmocka_unit_test(many_ready_descriptors_take_several_turns),
         cmocka_unit_test(what_a_turn_owes_is_done_once_at_its_end),
         cmocka_unit_test(stop_before_run_is_not_lost),
