@@ -40,18 +40,34 @@ static void answered(struct hr_call *call)
     flights->landed(flights->owner, flight);
 }
 
-void hr_flights_abandon(struct hr_flights *flights, bool probes_only)
+static void abandon(struct hr_flight *flight)
+{
+    unlink_flight(flight);
+    if (flight->held) {
+        hr_flight_free(flight);
+    } else {
+        hr_call_cancel(flight->call);
+    }
+}
+
+void hr_flights_abandon(struct hr_flights *flights, bool but_pages)
 {
     struct hr_flight *next;
     for (struct hr_flight *flight = flights->list; flight != NULL; flight = next) {
         next = flight->next;
-        if (flight->ask.probe || !probes_only) {
-            unlink_flight(flight);
-            if (flight->held) {
-                hr_flight_free(flight);
-            } else {
-                hr_call_cancel(flight->call);
-            }
+        if (flight->ask.probe || flight->ask.folders || !but_pages) {
+            abandon(flight);
+        }
+    }
+}
+
+void hr_flights_thin(struct hr_flights *flights, const struct hr_list_lanes *lanes)
+{
+    struct hr_flight *next;
+    for (struct hr_flight *flight = flights->list; flight != NULL; flight = next) {
+        next = flight->next;
+        if (!hr_list_lanes_waits(lanes, &flight->ask)) {
+            abandon(flight);
         }
     }
 }
@@ -60,6 +76,7 @@ static void note_sent(struct hr_flights *flights, const struct hr_flight *flight
 {
     flights->probing += flight->ask.probe;
     flights->probes += flight->ask.probe;
+    flights->folders += flight->ask.folders;
 }
 
 int hr_flights_release(struct hr_flights *flights)
@@ -87,7 +104,9 @@ int hr_flights_release(struct hr_flights *flights)
 
 int hr_flight_send(struct hr_flights *flights, const struct hr_list_lanes_ask *ask, const char *token)
 {
-    struct hr_call *call = hr_call_new(HR_CALL_LIST, flights->store, flights->prefix, flights->prefix_len);
+    bool whole = ask->dir.at == NULL;
+    struct hr_call *call = hr_call_new(HR_CALL_LIST, flights->store, whole ? flights->prefix : ask->dir.at,
+                                       whole ? flights->prefix_len : ask->dir.len);
     struct hr_flight *flight = calloc(1, sizeof(*flight));
     if (call == NULL || flight == NULL) {
         hr_call_free(call);
@@ -106,6 +125,7 @@ int hr_flight_send(struct hr_flights *flights, const struct hr_list_lanes_ask *a
         call->start_after_len = ask->after.len;
     }
     call->max_keys = ask->probe ? 1 : 0;
+    call->delimiter = ask->folders ? "/" : NULL;
     call->done = answered;
     call->owner = flight;
     flight->call = call;

@@ -1,4 +1,4 @@
-/* Requests of one listing under way: pages, and probes for one key. Main loop. */
+/* Requests of one listing under way: pages, probes for one key, and folders' names. Main loop. */
 #ifndef HR_LIST_FLIGHTS_H
 #define HR_LIST_FLIGHTS_H
 
@@ -27,16 +27,19 @@ struct hr_flights {
     void *owner;
     unsigned probing_max; /* probes in flight; those beyond are held until hr_flights_release */
     unsigned probing, held;
-    uint64_t probes; /* that were sent */
+    uint64_t probes, folders; /* that were sent */
 };
 
-/* A page or a probe; token NULL: by ask->after, which is copied. 0, -ENOMEM, or what hr_call_start says. */
+/* A page, a probe or folders; token NULL: by ask->after, which is copied. 0, -ENOMEM, or what hr_call_start
+ * says. */
 int hr_flight_send(struct hr_flights *flights, const struct hr_list_lanes_ask *ask, const char *token);
 /* Sends held probes, in their order, as far as probing_max allows; what is moot is dropped. 0, or what
  * hr_call_start says. */
 int hr_flights_release(struct hr_flights *flights);
-/* Their answers are thrown away; the flights may go. */
-void hr_flights_abandon(struct hr_flights *flights, bool probes_only);
+/* Their answers are thrown away; the flights may go: all, or all but pages. */
+void hr_flights_abandon(struct hr_flights *flights, bool but_pages);
+/* The same of those that lanes do not wait for any more. */
+void hr_flights_thin(struct hr_flights *flights, const struct hr_list_lanes *lanes);
 void hr_flight_free(struct hr_flight *flight); /* and its call */
 
 #endif

@@ -2,13 +2,12 @@
 
 #include <string.h>
 
+#include "fetch/list/ladder_inside.h"
 #include "fetch/list/utf8.h"
 
-#define PARENTS_KNOWN 4u  /* from so many nodes on their average fan-out is believed; ours */
-#define PLACE_LEAST 1e-15 /* a double has no finer places */
-#define KNOWN_PARTS 12.0  /* the place of a byte that was seen, in places between two such; ours */
-#define WAY_MOST 1e6      /* "very far"; ours */
-#define CUT_STEPS 64.0    /* a cut is as fine as this part of what it divides; ours */
+#define PARENTS_KNOWN 4u /* from so many nodes on their average fan-out is believed; ours */
+#define STEP_MOST 1.5    /* what comes between two steps, in steps; ours */
+#define STEP_LEAST 0.5
 
 /* ---- keys ---- */
 
@@ -29,11 +28,6 @@ uint32_t hr_key_shared(struct hr_key a, struct hr_key b)
         shared++;
     }
     return shared;
-}
-
-static uint8_t byte_at(struct hr_key key, uint32_t at)
-{
-    return (uint8_t)key.at[at];
 }
 
 /* low's first `keep` bytes, then a character that starts with `byte`; 0: a store may refuse it. */
@@ -57,68 +51,13 @@ static uint32_t make_cut(struct hr_key low, uint32_t keep, unsigned byte, char *
 
 uint32_t hr_ladder_leave(struct hr_key low, uint32_t keep, char *ret_cut)
 {
-    for (unsigned byte = byte_at(low, keep) + 1u; byte < 0xf5; byte++) {
+    for (unsigned byte = hr_byte_at(low, keep) + 1u; byte < 0xf5; byte++) {
         uint32_t len = make_cut(low, keep, byte, ret_cut);
         if (len > 0) {
             return len;
         }
     }
     return 0;
-}
-
-/* ---- sets of bytes ---- */
-
-static void set_add(uint64_t set[4], uint8_t byte)
-{
-    set[byte / 64] |= 1ull << byte % 64;
-}
-
-static unsigned set_count(const uint64_t set[4])
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < 4; i++) {
-        count += (unsigned)__builtin_popcountll(set[i]);
-    }
-    return count;
-}
-
-/* Members below byte. */
-static unsigned set_rank(const uint64_t set[4], unsigned byte)
-{
-    unsigned rank = 0;
-    for (unsigned i = 0; i < byte / 64; i++) {
-        rank += (unsigned)__builtin_popcountll(set[i]);
-    }
-    if (byte < 256) {
-        rank += (unsigned)__builtin_popcountll(set[byte / 64] & ((1ull << byte % 64) - 1));
-    }
-    return rank;
-}
-
-static bool set_has(const uint64_t set[4], unsigned byte)
-{
-    return (set[byte / 64] >> byte % 64 & 1) != 0;
-}
-
-/* ---- levels ---- */
-
-/* The level of the byte behind this one. */
-static uint32_t next_level(uint32_t level, uint8_t byte)
-{
-    if (byte == '/') {
-        uint32_t part = level / HR_LADDER_PART_BYTES + 1;
-        return part < HR_LADDER_PARTS ? part * HR_LADDER_PART_BYTES : HR_LADDER_LEVELS - 1;
-    }
-    return level % HR_LADDER_PART_BYTES < HR_LADDER_PART_BYTES - 1 ? level + 1 : level;
-}
-
-static uint32_t level_at(const struct hr_ladder *ladder, struct hr_key key, uint32_t at)
-{
-    uint32_t level = 0;
-    for (uint32_t i = ladder->prefix_len; i < at; i++) {
-        level = next_level(level, byte_at(key, i));
-    }
-    return level;
 }
 
 /* ---- learning ---- */
@@ -132,10 +71,10 @@ void hr_ladder_init(struct hr_ladder *ladder, uint32_t prefix_len)
 
 static void add_bytes(struct hr_ladder *ladder, struct hr_key key, uint32_t from)
 {
-    uint32_t level = level_at(ladder, key, from);
+    uint32_t level = hr_ladder_level_at(ladder, key, from);
     for (uint32_t at = from; at < key.len; at++) {
-        set_add(ladder->seen[level], byte_at(key, at));
-        level = next_level(level, byte_at(key, at));
+        hr_set_add(ladder->seen[level], hr_byte_at(key, at));
+        level = hr_ladder_next_level(level, hr_byte_at(key, at));
     }
 }
 
@@ -153,13 +92,13 @@ void hr_ladder_neighbours(struct hr_ladder *ladder, struct hr_key before, struct
         if (at >= shared) {
             ladder->crossed[level] += at == shared;
             ladder->entered[level] += at > shared;
-            set_add(ladder->seen[level], byte_at(key, at));
+            hr_set_add(ladder->seen[level], hr_byte_at(key, at));
         }
-        level = next_level(level, byte_at(key, at));
+        level = hr_ladder_next_level(level, hr_byte_at(key, at));
     }
-    set_add(ladder->common, byte_at(key, shared));
+    hr_set_add(ladder->common, hr_byte_at(key, shared));
     if (shared < before.len) {
-        set_add(ladder->common, byte_at(before, shared));
+        hr_set_add(ladder->common, hr_byte_at(before, shared));
     }
 }
 
@@ -167,7 +106,7 @@ void hr_ladder_seen(struct hr_ladder *ladder, struct hr_key before, struct hr_ke
 {
     uint32_t shared = before.at != NULL ? hr_key_shared(before, key) : key.len;
     if (shared >= ladder->prefix_len && shared < key.len) {
-        ladder->branched[level_at(ladder, key, shared)]++;
+        ladder->branched[hr_ladder_level_at(ladder, key, shared)]++;
     }
     add_bytes(ladder, key, ladder->prefix_len);
     ladder->any_bytes = ladder->any_bytes || hr_utf8_valid(key.at, key.len) < key.len;
@@ -181,7 +120,7 @@ static void weigh_level(struct hr_ladder *ladder, uint32_t level)
     double one = ladder->below[level + 1];
     double nodes = 1 + (double)ladder->entered[level];
     double children = 1 + (double)ladder->crossed[level] / nodes;
-    unsigned seen = set_count(ladder->seen[level]);
+    unsigned seen = hr_set_count(ladder->seen[level]);
     bool known = nodes >= PARENTS_KNOWN;
     bool one_byte = level % HR_LADDER_PART_BYTES < HR_LADDER_PART_BYTES - 1;
 
@@ -212,13 +151,13 @@ static void weigh(struct hr_ladder *ladder)
 /* Keys of the node `key[:from]` that come before key. */
 static double before_in_node(const struct hr_ladder *ladder, struct hr_key key, uint32_t from)
 {
-    uint32_t level = level_at(ladder, key, from);
+    uint32_t level = hr_ladder_level_at(ladder, key, from);
     double sum = 0;
     for (uint32_t at = from; at < key.len; at++) {
         if (ladder->unit[level] > 0) {
-            sum += set_rank(ladder->seen[level], byte_at(key, at)) * ladder->unit[level];
+            sum += hr_set_rank(ladder->seen[level], hr_byte_at(key, at)) * ladder->unit[level];
         }
-        level = next_level(level, byte_at(key, at));
+        level = hr_ladder_next_level(level, hr_byte_at(key, at));
     }
     return sum;
 }
@@ -226,14 +165,14 @@ static double before_in_node(const struct hr_ladder *ladder, struct hr_key key, 
 /* Keys of the node `key[:from]` that come behind key. */
 static double after_in_node(const struct hr_ladder *ladder, struct hr_key key, uint32_t from)
 {
-    uint32_t level = level_at(ladder, key, from);
+    uint32_t level = hr_ladder_level_at(ladder, key, from);
     double sum = 0;
     for (uint32_t at = from; at < key.len; at++) {
         if (ladder->unit[level] > 0) {
-            unsigned upto = set_rank(ladder->seen[level], byte_at(key, at) + 1u);
-            sum += (set_count(ladder->seen[level]) - upto) * ladder->unit[level];
+            unsigned upto = hr_set_rank(ladder->seen[level], hr_byte_at(key, at) + 1u);
+            sum += (hr_set_count(ladder->seen[level]) - upto) * ladder->unit[level];
         }
-        level = next_level(level, byte_at(key, at));
+        level = hr_ladder_next_level(level, hr_byte_at(key, at));
     }
     return sum;
 }
@@ -249,9 +188,9 @@ double hr_ladder_between(struct hr_ladder *ladder, struct hr_key low, struct hr_
     }
     uint32_t at = hr_key_shared(low, high);
     double inside = at < low.len ? after_in_node(ladder, low, at + 1) : 0;
-    uint32_t level = level_at(ladder, high, at);
-    unsigned from = at < low.len ? set_rank(ladder->seen[level], byte_at(low, at) + 1u) : 0;
-    unsigned to = set_rank(ladder->seen[level], byte_at(high, at));
+    uint32_t level = hr_ladder_level_at(ladder, high, at);
+    unsigned from = at < low.len ? hr_set_rank(ladder->seen[level], hr_byte_at(low, at) + 1u) : 0;
+    unsigned to = hr_set_rank(ladder->seen[level], hr_byte_at(high, at));
     double middle = to > from ? (to - from) * ladder->unit[level] : 0;
     return inside + middle + before_in_node(ladder, high, at + 1);
 }
@@ -261,10 +200,10 @@ double hr_ladder_between(struct hr_ladder *ladder, struct hr_key low, struct hr_
 static unsigned candidates(const struct hr_ladder *ladder, uint32_t level, unsigned from, unsigned to,
                            uint8_t ret[256])
 {
-    bool known = set_count(ladder->seen[level]) > 2;
+    bool known = hr_set_count(ladder->seen[level]) > 2;
     unsigned count = 0;
     for (unsigned byte = from; byte < to; byte++) {
-        if (set_has(ladder->seen[level], byte) || (!known && set_has(ladder->common, byte))) {
+        if (hr_set_has(ladder->seen[level], byte) || (!known && hr_set_has(ladder->common, byte))) {
             ret[count++] = (uint8_t)byte;
         }
     }
@@ -275,11 +214,11 @@ uint32_t hr_ladder_ahead(const struct hr_ladder *ladder, struct hr_key low, uint
                          char *ret_cut)
 {
     uint8_t choice[256];
-    uint32_t level = level_at(ladder, low, keep);
-    if (!set_has(ladder->common, byte_at(low, keep))) {
+    uint32_t level = hr_ladder_level_at(ladder, low, keep);
+    if (!hr_set_has(ladder->common, hr_byte_at(low, keep))) {
         return 0;
     }
-    unsigned count = candidates(ladder, level, byte_at(low, keep) + 1u, 0x100, choice);
+    unsigned count = candidates(ladder, level, hr_byte_at(low, keep) + 1u, 0x100, choice);
     return count > 0 ? make_cut(low, keep, choice[(unsigned)(count * fraction)], ret_cut) : 0;
 }
 
@@ -288,9 +227,9 @@ static uint32_t cut_at(const struct hr_ladder *ladder, struct hr_key low, struct
                        double *wanted, char *cut)
 {
     uint8_t choice[256];
-    uint32_t level = level_at(ladder, low, at);
-    unsigned own = byte_at(low, at);
-    unsigned to = high.at != NULL ? byte_at(high, at) : 0x100u;
+    uint32_t level = hr_ladder_level_at(ladder, low, at);
+    unsigned own = hr_byte_at(low, at);
+    unsigned to = high.at != NULL ? hr_byte_at(high, at) : 0x100u;
     bool deeper = high.at != NULL && high.len > at + 1;
     double inside = after_in_node(ladder, low, at + 1);
     unsigned count = candidates(ladder, level, own + 1, to, choice);
@@ -320,7 +259,7 @@ uint32_t hr_ladder_cut(struct hr_ladder *ladder, struct hr_key low, struct hr_ke
     uint32_t at = high.at != NULL ? hr_key_shared(low, high) : ladder->prefix_len;
 
     for (uint32_t first = at; at < low.len; at++) {
-        uint32_t level = level_at(ladder, low, at);
+        uint32_t level = hr_ladder_level_at(ladder, low, at);
         if (at > first && ladder->crossed[level] == 0 && ladder->branched[level] == 0) {
             continue; /* no two keys that share what is before it were seen to differ
                          there */
@@ -335,120 +274,80 @@ uint32_t hr_ladder_cut(struct hr_ladder *ladder, struct hr_key low, struct hr_ke
     return 0;
 }
 
-/* ---- by place alone ---- */
+/* ---- going on ---- */
 
-/* The bytes seen there; of text in UTF-8 only those that can follow: a character's first, or inside one.
- * */
-static void digits_at(const struct hr_ladder *ladder, uint32_t level, unsigned inside, uint64_t ret[4])
+struct steps {
+    double each, passed; /* keys from one cut to the next, and since the last one */
+    int (*take)(void *owner, struct hr_key cut);
+    void *owner;
+};
+
+/* Bytes behind `own` that keys may have there. Behind what was listed nothing was seen yet: any at which keys
+ * are known to branch, unless so many nodes were seen whole that theirs are all. */
+static unsigned steps_at(const struct hr_ladder *ladder, uint32_t level, unsigned own, uint8_t ret[256])
 {
-    memcpy(ret, ladder->seen[level], sizeof(ladder->seen[level]));
-    if (!ladder->any_bytes && inside > 0) {
-        ret[0] = ret[1] = ret[3] = 0;
-    } else if (!ladder->any_bytes) {
-        ret[2] = 0;
-    }
-}
-
-/* Bytes that its character still needs behind this one. */
-static unsigned inside_after(unsigned inside, unsigned byte)
-{
-    uint32_t bytes = hr_utf8_bytes((uint8_t)byte);
-    return inside > 0 ? inside - 1 : bytes > 0 ? bytes - 1 : 0;
-}
-
-/* Bytes from `from` on that belong to the character before. */
-static unsigned inside_at(struct hr_key key, uint32_t from)
-{
-    uint32_t start = from;
-    while (start > 0 && from - start < 3 && (byte_at(key, start - 1) & 0xc0) == 0x80) {
-        start--;
-    }
-    uint32_t bytes = start > 0 ? hr_utf8_bytes(byte_at(key, start - 1)) : 0;
-    return bytes > from - start + 1 ? bytes - (from - start + 1) : 0;
-}
-
-/* Where key lies among all strings that share its first `from` bytes, 0 to 1: a number whose digits are
- * the bytes seen there, and narrow places between them for all others. */
-static double place_of(const struct hr_ladder *ladder, struct hr_key key, uint32_t from)
-{
-    uint32_t level = level_at(ladder, key, from);
-    unsigned inside = inside_at(key, from);
-    double place = 0;
-    double unit = 1;
-
-    for (uint32_t at = from; at < key.len && unit > PLACE_LEAST; at++) {
-        uint64_t seen[4];
-        digits_at(ladder, level, inside, seen);
-        unsigned digits = set_count(seen);
-        unsigned byte = byte_at(key, at);
-        bool known = set_has(seen, byte);
-        if (digits != 1 || !known) {
-            unit /= digits * (KNOWN_PARTS + 1) + 1;
-            place += unit * (set_rank(seen, byte) * (KNOWN_PARTS + 1) + (known ? 1 : 0.5));
-            unit *= KNOWN_PARTS;
+    bool known = ladder->entered[level] >= PARENTS_KNOWN;
+    unsigned count = 0;
+    for (unsigned byte = own + 1; byte < 0x100; byte++) {
+        if (hr_set_has(ladder->seen[level], byte) || (!known && hr_set_has(ladder->common, byte))) {
+            ret[count++] = (uint8_t)byte;
         }
-        if (!known) {
+    }
+    return count;
+}
+
+/* Cuts inside the node `cut[:len]` of so many keys. */
+static int step_below(const struct hr_ladder *ladder, struct steps *steps, char *cut, uint32_t len,
+                      double keys)
+{
+    uint8_t choice[256];
+    uint32_t level = hr_ladder_level_at(ladder, (struct hr_key){cut, len}, len);
+    unsigned count = steps_at(ladder, level, 0, choice);
+    unsigned parts = (unsigned)(keys / steps->each + 0.999);
+
+    parts = parts < count ? parts : count;
+    for (unsigned i = 1; i < parts; i++) {
+        if (choice[count * i / parts] >= 0x80) {
             break;
         }
-        level = next_level(level, (uint8_t)byte);
-        inside = inside_after(inside, byte);
+        cut[len] = (char)choice[count * i / parts];
+        int rc = steps->take(steps->owner, (struct hr_key){cut, len + 1});
+        if (rc != 0) {
+            return rc;
+        }
+        steps->passed = keys * (count - count * i / parts) / count;
     }
-    return place;
+    return 0;
 }
 
-double hr_ladder_way(const struct hr_ladder *ladder, struct hr_key from, struct hr_key at, struct hr_key to)
+int hr_ladder_steps(struct hr_ladder *ladder, struct hr_key low, uint32_t fork, double each,
+                    int (*take)(void *owner, struct hr_key cut), void *owner)
 {
-    uint32_t base = to.at != NULL ? hr_key_shared(from, to) : ladder->prefix_len;
-    double here = place_of(ladder, at, base);
-    double done = here - place_of(ladder, from, base);
-    double left = (to.at != NULL ? place_of(ladder, to, base) : 1) - here;
-    return left <= 0 ? 0 : done < left / WAY_MOST ? WAY_MOST : left / done;
-}
+    struct steps steps = {.each = each, .take = take, .owner = owner};
+    char cut[HR_LADDER_CUT_MAX];
+    uint8_t choice[256];
+    int rc = 0;
 
-uint32_t hr_ladder_interpolate(struct hr_ladder *ladder, struct hr_key low, struct hr_key high,
-                               double fraction, char *ret_cut)
-{
-    uint32_t len = high.at != NULL ? hr_key_shared(low, high) : ladder->prefix_len;
-    uint32_t level = level_at(ladder, low, len);
-    double from = place_of(ladder, low, len);
-    double way = (high.at != NULL ? place_of(ladder, high, len) : 1) - from;
-    double wanted = from + way * fraction;
-    unsigned inside = inside_at(low, len);
-    double unit = 1;
-
-    memcpy(ret_cut, low.at, len);
-    while (unit > way / CUT_STEPS && len < HR_KEY_MAX) {
-        uint8_t choice[256];
-        unsigned digits = 0;
-        uint64_t seen[4];
-        digits_at(ladder, level, inside, seen);
-        for (unsigned byte = 1; byte < 256; byte++) {
-            if (set_has(seen, byte)) {
-                choice[digits++] = (uint8_t)byte;
+    weigh(ladder);
+    for (uint32_t at = fork < low.len ? fork + 1 : low.len; at-- > ladder->prefix_len && rc == 0;) {
+        uint32_t level = hr_ladder_level_at(ladder, low, at);
+        double keys = ladder->below[level + 1];
+        bool forks = hr_set_has(ladder->common, hr_byte_at(low, at));
+        unsigned count = forks ? steps_at(ladder, level, hr_byte_at(low, at), choice) : 0;
+        for (unsigned i = 0; i < count && rc == 0; i++) {
+            uint32_t len = make_cut(low, at, choice[i], cut);
+            if (len == 0) {
+                continue;
+            }
+            if (steps.passed + keys > each * STEP_MOST && steps.passed > each * STEP_LEAST) {
+                rc = take(owner, (struct hr_key){cut, len});
+                steps.passed = 0;
+            }
+            steps.passed += keys;
+            if (rc == 0 && keys > each * STEP_MOST) {
+                rc = step_below(ladder, &steps, cut, len, keys);
             }
         }
-        if (digits == 0) {
-            break;
-        }
-        unsigned digit = 1;
-        if (digits > 1) {
-            unit /= digits * (KNOWN_PARTS + 1) + 1;
-            double rank = (wanted / unit - 1) / (KNOWN_PARTS + 1);
-            digit = rank < 0 ? 1 : rank >= digits - 1 ? digits : (unsigned)rank + 1;
-            wanted -= unit * ((digit - 1) * (KNOWN_PARTS + 1) + 1);
-            unit *= KNOWN_PARTS;
-        }
-        ret_cut[len++] = (char)choice[digit - 1];
-        level = next_level(level, choice[digit - 1]);
-        inside = inside_after(inside, choice[digit - 1]);
     }
-    uint32_t whole = hr_utf8_valid(ret_cut, len);
-    if (whole < len && hr_utf8_valid(low.at, low.len) == low.len) {
-        len = hr_utf8_close(ret_cut, whole + 1, whole);
-        len = hr_utf8_valid(ret_cut, len) == len ? len : 0;
-    }
-    struct hr_key cut = {ret_cut, len};
-    bool between =
-        len > 0 && hr_key_compare(cut, low) > 0 && (high.at == NULL || hr_key_compare(cut, high) < 0);
-    return between ? len : 0;
+    return rc;
 }

@@ -56,6 +56,11 @@ uint32_t hr_ladder_leave(struct hr_key low, uint32_t keep, char *ret_cut);
 uint32_t hr_ladder_ahead(const struct hr_ladder *ladder, struct hr_key low, uint32_t keep, double fraction,
                          char *ret_cut);
 
+/* Strings behind low in ascending order, each about `each` keys behind the one before as far as the picture
+ * goes on, to the end: `take` gets them, and stops it by anything but 0, which is returned. */
+int hr_ladder_steps(struct hr_ladder *ladder, struct hr_key low, uint32_t fork, double each,
+                    int (*take)(void *owner, struct hr_key cut), void *owner);
+
 /* By the place of strings alone, for where the picture is wrong: how many times as far it is from `at` to
  * `to` (none: the end) as from `from` to `at`. */
 double hr_ladder_way(const struct hr_ladder *ladder, struct hr_key from, struct hr_key at, struct hr_key to);

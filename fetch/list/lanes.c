@@ -22,13 +22,15 @@
 
 /* ---- beginning and end ---- */
 
-int hr_list_lanes_new(uint32_t prefix_len, unsigned width, struct hr_list_lanes **ret)
+int hr_list_lanes_new(uint32_t prefix_len, unsigned width, bool hurry, struct hr_list_lanes **ret)
 {
     struct hr_list_lanes *lanes = calloc(1, sizeof(*lanes));
     if (lanes == NULL) {
         return -ENOMEM;
     }
     hr_ladder_init(&lanes->ladder, prefix_len);
+    lanes->hurry = hurry;
+    lanes->answers = 1;
     lanes->width_max = width > 0 ? width : 1;
     lanes->width = lanes->width_max;
     lanes->lane_room = lanes->width_max;
@@ -68,6 +70,7 @@ void hr_list_lanes_free(struct hr_list_lanes *lanes)
     for (uint32_t i = 0; lanes->probes != NULL && i < lanes->probe_room; i++) {
         free(lanes->probes[i].cut.at);
     }
+    hr_folders_release(&lanes->folders);
     free(lanes->lanes);
     free(lanes->probes);
     free(lanes->seams);
@@ -99,8 +102,8 @@ void hr_list_lanes_throttled(struct hr_list_lanes *lanes)
  * once more. */
 static bool at_its_end(struct hr_list_lanes *lanes, const struct lane *lane)
 {
-    return lane->begun && !lane->tail && lane->upto.at != NULL && lanes->probe_count < lanes->probe_room &&
-           hr_lane_keys(lanes, lane) < TAIL_PART * lanes->page_keys;
+    return lanes->pages_in > EARLY_PAGES && lane->begun && !lane->tail && lane->upto.at != NULL &&
+           lanes->probe_count < lanes->probe_room && hr_lane_keys(lanes, lane) < TAIL_PART * lanes->page_keys;
 }
 
 static int ask_page(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret)
@@ -120,7 +123,8 @@ static int ask_page(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret)
             if (++lanes->progress.listing > lanes->progress.listing_max) {
                 lanes->progress.listing_max = lanes->progress.listing;
             }
-            *ret = (struct hr_list_lanes_ask){.lane = i, .after = hr_lane_view(lane->gaps[0].cut)};
+            *ret = (struct hr_list_lanes_ask){
+                .lane = i, .turn = lane->turn, .after = hr_lane_view(lane->gaps[0].cut)};
             return 1;
         }
     }
@@ -129,7 +133,15 @@ static int ask_page(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret)
 
 int hr_list_lanes_next(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *ret)
 {
-    int rc = ask_page(lanes, ret);
+    int rc = hr_lanes_guess(lanes);
+    rc = rc < 0 ? rc : ask_page(lanes, ret);
+    if (rc != 0) {
+        return rc;
+    }
+    if (hr_folders_next(lanes, ret)) {
+        return 1;
+    }
+    rc = hr_folders_cut(lanes);
     while (rc == 0 && lanes->pages_in > 0 && lanes->lane_count < (unsigned)lanes->width &&
            lanes->lane_count > 0) {
         rc = hr_lanes_steal(lanes);
@@ -173,6 +185,7 @@ static void learn(struct hr_list_lanes *lanes, const struct lane *lane, const st
         } else {
             hr_ladder_seen(&lanes->ladder, before, key);
         }
+        hr_folders_learn(lanes, before, key);
         before = key;
     }
 }
@@ -200,8 +213,8 @@ static double unexpected(struct hr_list_lanes *lanes, const struct lane *lane, c
     struct hr_key from = lane->begun ? hr_lane_view(lane->gaps[0].first) : listed_key(&listed[0]);
     struct hr_key near = listed_key(&listed[take - take / END_PART - 1]);
     double factor = 2 * hr_lane_correction(lanes, lane);
-    double whole = take - factor * hr_ladder_between(&lanes->ladder, from, last);
-    double end = take / END_PART - END_TIMES * factor * hr_ladder_between(&lanes->ladder, near, last);
+    double whole = take - factor * hr_lanes_between(lanes, from, last);
+    double end = take / END_PART - END_TIMES * factor * hr_lanes_between(lanes, near, last);
     return whole > END_PART * end ? whole : END_PART * end;
 }
 
@@ -226,8 +239,7 @@ static void compare_guess(struct hr_list_lanes *lanes, struct lane *lane, const 
     double told = FIRST_TIMES * lanes->page_keys * (double)lanes->pages_in;
     most = lanes->pages_in <= FIRST_PAGES && told < most ? told : most;
     lane->surplus = surplus < most ? surplus : most;
-    lane->guessed +=
-        hr_ladder_between(&lanes->ladder, lane->begun ? hr_lane_view(lane->gaps[0].first) : first, last);
+    lane->guessed += hr_lanes_between(lanes, lane->begun ? hr_lane_view(lane->gaps[0].first) : first, last);
     lane->listed += take;
 }
 
@@ -265,35 +277,84 @@ static int move_lane(struct hr_list_lanes *lanes, struct lane *lane, const struc
         learn(lanes, lane, listed, take);
     }
     rc = hr_lane_advance(lane, last);
+    lanes->answers++;
     if (rc == 0) {
         compare_place(lanes, lane);
     }
     return rc;
 }
 
+bool hr_list_lanes_waits(const struct hr_list_lanes *lanes, const struct hr_list_lanes_ask *ask)
+{
+    const struct lane *lane = &lanes->lanes[ask->lane];
+    return ask->probe || ask->folders || (lane->used && lane->asked && lane->turn == ask->turn);
+}
+
+/* The lane whose range begins at `border` and of which nothing came yet; NULL: none. */
+static struct lane *not_begun(struct hr_list_lanes *lanes, struct hr_key border)
+{
+    for (uint32_t i = 0; i < lanes->lane_room && border.at != NULL; i++) {
+        struct lane *lane = &lanes->lanes[i];
+        if (lane->used && !lane->begun && hr_key_compare(hr_lane_view(lane->gaps[0].cut), border) == 0) {
+            return lane;
+        }
+    }
+    return NULL;
+}
+
+/* Keys up to the end of the range, of those that came. */
+static uint32_t upto_end(struct hr_key upto, const struct hr_listed *listed, uint32_t count)
+{
+    while (count > 0 && upto.at != NULL && hr_key_compare(listed_key(&listed[count - 1]), upto) > 0) {
+        count--;
+    }
+    return count;
+}
+
+/* A page that goes on through all of the next range has done its lane's work: whose answer is late, or whose
+ * range is small, is waited for no more. */
+static void take_over(struct hr_list_lanes *lanes, struct lane *lane, const struct hr_listed *listed,
+                      uint32_t count, bool truncated, uint32_t *take)
+{
+    struct lane *next;
+    while ((next = not_begun(lanes, hr_lane_view(lane->upto))) != NULL) {
+        uint32_t more = upto_end(hr_lane_view(next->upto), listed, count);
+        if (more == count && truncated) {
+            return;
+        }
+        *take = more;
+        free(lane->upto.at);
+        lane->upto = next->upto;
+        lane->seam_behind = next->seam_behind;
+        next->upto = (struct text){NULL, 0};
+        lanes->progress.listing -= next->asked;
+        finish_lane(lanes, next);
+    }
+}
+
 int hr_list_lanes_page(struct hr_list_lanes *lanes, uint32_t number, const struct hr_listed *listed,
                        uint32_t count, bool truncated, uint32_t *ret_take)
 {
     struct lane *lane = &lanes->lanes[number];
-    uint32_t take = count;
+    uint32_t take;
     int rc = 0;
 
     lane->asked = false;
+    lanes->answers++;
     lanes->progress.listing--;
     lanes->pages_in++;
     widen(lanes);
     if (lanes->pages_in == 1 ? count > 0 : count > lanes->page_keys) {
         lanes->page_keys = count;
     }
-    while (take > 0 && lane->upto.at != NULL &&
-           hr_key_compare(listed_key(&listed[take - 1]), hr_lane_view(lane->upto)) > 0) {
-        take--;
-    }
+    take = upto_end(hr_lane_view(lane->upto), listed, count);
     if (!lane->begun) {
         rc = see(lanes, lane->seam_before, 1, count > 0 ? listed_key(&listed[0]) : (struct hr_key){NULL, 0});
     }
     bool over = take < count || !truncated;
+    lanes->folders.fresh = true;
     if (rc == 0 && over) {
+        take_over(lanes, lane, listed, count, truncated, &take);
         rc = see(lanes, lane->seam_behind, 0,
                  take < count ? listed_key(&listed[take]) : (struct hr_key){NULL, 0});
     }
@@ -308,6 +369,9 @@ int hr_list_lanes_page(struct hr_list_lanes *lanes, uint32_t number, const struc
         return 0;
     }
     rc = take > 0 ? move_lane(lanes, lane, listed, take) : 0;
+    if (rc == 0 && take > 0) {
+        rc = hr_folders_wanted(lanes, listed_key(&listed[take - 1]));
+    }
     lane->begun = true;
     lane->tail = false;
     return rc;

@@ -27,6 +27,7 @@ struct hr_lister {
     struct hr_flights flights;
     struct hr_list_lanes *lanes; /* NULL: page by page */
     bool wide;                   /* more than one range is listed */
+    bool by_key;                 /* a page by start-after has come */
     char home[HR_KEY_MAX + 1];   /* the directory of the first key, with its slash */
     uint32_t home_len;           /* UINT32_MAX: no key yet */
     bool spread;                 /* a key in another directory came */
@@ -71,8 +72,9 @@ static int ask_lanes(struct hr_lister *lister)
     int rc;
 
     while ((rc = hr_list_lanes_next(lister->lanes, &ask)) > 0) {
-        bool first = !ask.probe && ask.lane == 0 && !lister->wide;
-        lister->wide = lister->wide || (!ask.probe && ask.lane != 0);
+        bool page = !ask.probe && !ask.folders;
+        bool first = page && ask.lane == 0 && !lister->wide;
+        lister->wide = lister->wide || (page && ask.lane != 0);
         rc = first ? ask_plain(lister) : send_list(lister, &ask, NULL);
         if (rc < 0) {
             return rc;
@@ -293,11 +295,14 @@ static int turn_wide(struct hr_lister *lister, const struct hr_flight *flight, b
         return rc;
     }
     if (!sorted) {
-        return narrow_for_good(lister, WHY_ORDER);
+        struct hr_key first = {call->listed[0].key, call->listed[0].key_len};
+        bool behind = hr_key_compare(first, (struct hr_key){flight->after, flight->after_len}) > 0;
+        return narrow_for_good(lister, behind ? WHY_ORDER : WHY_AFTER);
     }
     if (call->listed_count == 0 && hr_page_has_more(call)) {
         return narrow(lister, WHY_EMPTY);
     }
+    lister->by_key = lister->by_key || call->start_after != NULL;
     rc = hr_list_lanes_page(lister->lanes, flight->ask.lane, call->listed, call->listed_count,
                             hr_page_has_more(call), &take);
     if (rc == -EPROTO) {
@@ -351,6 +356,18 @@ static int turn_probe(struct hr_lister *lister, const struct hr_flight *flight, 
     return *ret_complete ? 0 : ask_lanes(lister);
 }
 
+/* Nobody waits for it, and a store that cannot tell is asked no more than that. */
+static int turn_folders(struct hr_lister *lister, const struct hr_flight *flight)
+{
+    const struct hr_call *call = flight->call;
+    struct hr_key dir = {call->key, call->key_len};
+
+    int rc = call->error != 0 ? 0
+                              : hr_list_lanes_folders(lister->lanes, dir, call->prefixes, call->prefix_count,
+                                                      hr_page_has_more(call));
+    return rc < 0 || lister->progress.pages == 0 ? rc : ask_lanes(lister);
+}
+
 /* ---- answers ---- */
 
 static int turn(struct hr_lister *lister, const struct hr_flight *flight, bool *ret_complete,
@@ -361,6 +378,9 @@ static int turn(struct hr_lister *lister, const struct hr_flight *flight, bool *
     if (lister->lanes != NULL && call->retries > 0) {
         hr_list_lanes_throttled(lister->lanes);
     }
+    if (flight->ask.folders) {
+        return turn_folders(lister, flight);
+    }
     if (call->error != 0) {
         lister->denied = call->denied;
         (void)hr_page_fault(message, lister->progress.pages + 1, "%s", call->message);
@@ -369,7 +389,9 @@ static int turn(struct hr_lister *lister, const struct hr_flight *flight, bool *
         return turn_probe(lister, flight, ret_complete, message);
     }
     if (call->error != 0) {
-        return call->error;
+        bool refused = call->error != -ECANCELED && call->error != -EACCES && call->start_after != NULL;
+        return refused && lister->lanes != NULL && !lister->by_key ? narrow(lister, WHY_REFUSED)
+                                                                   : call->error;
     }
     return lister->wide ? turn_wide(lister, flight, ret_complete, message)
                         : turn_page(lister, call, ret_complete, message);
@@ -381,11 +403,15 @@ static void landed(void *owner, struct hr_flight *flight)
     char message[HR_PAGE_MESSAGE_BYTES] = "";
     bool complete = false;
     bool probe = flight->ask.probe;
+    bool page = !probe && !flight->ask.folders;
 
     lister->flights.probing_max += probe && lister->flights.probing_max < UINT_MAX;
     int rc = turn(lister, flight, &complete, message);
     hr_flight_free(flight);
     if (rc == 0 && !complete) {
+        if (lister->lanes != NULL) {
+            hr_flights_thin(&lister->flights, lister->lanes);
+        }
         if (lister->progress.pages > PACED_PAGES) {
             lister->flights.probing_max = UINT_MAX;
         }
@@ -396,7 +422,7 @@ static void landed(void *owner, struct hr_flight *flight)
     }
     if (rc < 0 || complete) {
         finish(lister, rc, rc < 0 ? message : "");
-    } else if (!probe && lister->options.more != NULL) {
+    } else if (page && lister->options.more != NULL) {
         lister->options.more(lister->options.owner, lister);
     }
 }
@@ -417,7 +443,7 @@ int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **
     lister->prefix = malloc((size_t)options->prefix_len + 1);
     int rc = lister->prefix == NULL ? -ENOMEM : new_builder(lister);
     if (rc == 0 && options->lanes > 1) {
-        rc = hr_list_lanes_new(options->prefix_len, options->lanes, &lister->lanes);
+        rc = hr_list_lanes_new(options->prefix_len, options->lanes, options->hurry, &lister->lanes);
     }
     if (rc == 0) {
         memcpy(lister->prefix, options->prefix, options->prefix_len);
@@ -448,6 +474,7 @@ void hr_lister_progress(const struct hr_lister *lister, struct hr_lister_progres
 {
     *ret = lister->progress;
     ret->probes = lister->flights.probes;
+    ret->folders = lister->flights.folders;
 }
 
 bool hr_lister_all_in(const struct hr_lister *lister, const char *dir, uint32_t dir_len)

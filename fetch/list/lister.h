@@ -1,6 +1,7 @@
 /* Listing one prefix completely: pages of ListObjectsV2 into an index builder. On the owner's loop.
  *
- * It starts with one lane that follows continuation tokens. From the second page on it looks ahead (one-key
+ * It starts with one lane that follows continuation tokens, and beside it, in a hurry, asks for the folders
+ * in the prefix (by a delimiter; nothing waits for that). From the second page on it looks ahead (one-key
  * requests by start-after, ladder.h) and lists many ranges at once (lanes.h). A store that lists in another
  * order than bytewise, ignores start-after or max-keys, or sends crumbs is listed page by page, which is said
  * in the note; when that is found out late, from the beginning again.
@@ -28,6 +29,7 @@ struct hr_lister_options {
     const struct hr_filter *filter; /* what of it is kept; NULL: all. The caller's, until done */
     const char *scratch_dir;        /* hr_builder_scratch; NULL: keys stay in memory */
     unsigned lanes;                 /* pages in flight at most; 0 and 1: page by page */
+    bool hurry;                     /* somebody waits for it: some dozens of requests for a round trip */
     /* Once, on the loop, unless stopped. error 0: builder holds every key (relative to prefix).
      * The message is one line for people, valid inside; hr_lister_free is allowed inside. */
     void (*done)(void *owner, struct hr_lister *lister, int error, const char *message);
@@ -38,7 +40,8 @@ struct hr_lister_options {
 
 struct hr_lister_progress {
     uint64_t pages, keys; /* that came */
-    uint64_t probes;      /* one-key requests sent */
+    uint64_t probes;      /* one-key requests sent, */
+    uint64_t folders;     /* and requests with a delimiter */
     unsigned lanes_max;   /* pages in flight at once, most so far */
 };
 

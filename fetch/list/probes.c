@@ -197,8 +197,9 @@ int hr_lanes_next_probe(struct hr_list_lanes *lanes, struct hr_list_lanes_ask *r
     if (lanes->width_max < 2 || lanes->pages_in == 0 || lanes->lane_count == 0 || !room_for_probe(lanes)) {
         return 0;
     }
-    if (lanes->pages_in == 1) {
-        rc = look_up(lanes, lanes->lanes, ret);
+    for (uint32_t i = 0; lanes->pages_in == 1 && i < lanes->lane_room && rc == 0; i++) {
+        struct lane *lane = &lanes->lanes[i];
+        rc = lane->used && (i == 0 || lane->upto.at == NULL) ? look_up(lanes, lane, ret) : 0;
     }
     if (rc != 0 || lanes->pages_in < 2 || !hr_lanes_room(lanes, lanes->lane_count)) {
         return rc;
@@ -251,6 +252,7 @@ int hr_list_lanes_probe(struct hr_list_lanes *lanes, uint32_t probe_number, stru
 
     probe->used = false;
     lanes->probe_count--;
+    lanes->answers++;
     if (key.at != NULL && hr_key_compare(key, cut) <= 0) {
         return -EPROTO;
     }

@@ -8,10 +8,13 @@
 
 #define WASTE_PART 0.25  /* of a listing's pages may bring nothing; */
 #define WASTE_A_LANE 0.5 /* so much of a page each lane more costs at its end; */
+#define WASTE_FREE 12.0  /* pages that may bring nothing, whatever the size: a round takes longer */
 #define TRUST_TIMES 1.5  /* what a lane ran into unexpectedly is believed up to so many times what came */
 #define ALWAYS_PAGES 5.0 /* but a range that is pictured as longer is worth two lanes always */
 #define SHORT_ROUNDS 8.0 /* a listing of fewer pages a lane is short: */
 #define STEAL_SHORT 1.5  /* a range of fewer pages is left to its lane there */
+#define GUESSES 16u      /* ranges that begin at guessed strings, */
+#define GUESS_PAGES 0.6  /* so many pages each, as far as is known */
 #define SPARE_PART 0.5   /* so much better must a cut halve that makes one page more, */
 #define SPARE_PAGES 8.0  /* in a range of fewer pages: of more no guess is that good */
 
@@ -70,14 +73,16 @@ double hr_lane_correction(const struct hr_list_lanes *lanes, const struct lane *
 
 double hr_lane_gap_keys(struct hr_list_lanes *lanes, const struct lane *lane, uint32_t number)
 {
-    const struct gap *gap = &lane->gaps[number];
+    struct gap *gap = &lane->gaps[number];
     struct hr_key end = hr_lane_gap_end(lane, number);
     if (gap->first.at == NULL || (end.at != NULL && hr_key_compare(hr_lane_view(gap->first), end) >= 0)) {
         return 0;
     }
-    return hr_ladder_between(&lanes->ladder, hr_lane_view(gap->first), end) *
-               hr_lane_correction(lanes, lane) +
-           lane->surplus / lane->gap_count;
+    if (gap->answers != lanes->answers) { /* only what comes changes the guess */
+        gap->keys = hr_lanes_between(lanes, hr_lane_view(gap->first), end);
+        gap->answers = lanes->answers;
+    }
+    return gap->keys * hr_lane_correction(lanes, lane) + lane->surplus / lane->gap_count;
 }
 
 double hr_lane_keys(struct hr_list_lanes *lanes, const struct lane *lane)
@@ -138,6 +143,7 @@ int hr_lane_insert_gap(struct lane *lane, uint32_t at, struct hr_key cut, struct
     }
     made.empty = lane->gaps[at].empty;
     lane->gaps[at].empty = (struct text){NULL, 0};
+    lane->gaps[at].answers = 0;
     memmove(lane->gaps + at + 2, lane->gaps + at + 1, (lane->gap_count - at - 1) * sizeof(*lane->gaps));
     lane->gaps[at + 1] = made;
     lane->gap_count++;
@@ -225,6 +231,8 @@ static int split(struct hr_list_lanes *lanes, struct lane *victim, uint32_t from
     memcpy(gaps, victim->gaps + from, moved * sizeof(*gaps));
     double factor = hr_lane_correction(lanes, victim);
     *thief = (struct lane){.used = true,
+                           .turn = ++lanes->turns,
+                           .fork = border.len,
                            .gaps = gaps,
                            .gap_count = moved,
                            .gap_room = moved + 2,
@@ -252,7 +260,7 @@ bool hr_lanes_room(struct hr_list_lanes *lanes, unsigned pages_ahead)
     }
     double pictured = hr_lanes_keys(lanes) / lanes->page_keys - surplus;
     double left = (pictured > 0 ? pictured : 0) + fmin(surplus, TRUST_TIMES * came);
-    return lanes->wasted + WASTE_A_LANE * lanes->lane_count <= WASTE_PART * (came + left);
+    return lanes->wasted + WASTE_A_LANE * lanes->lane_count <= WASTE_FREE + WASTE_PART * (came + left);
 }
 
 /* Pages of which a range is worth two lanes. In a short listing every part of a page shows, and no range is
@@ -292,4 +300,44 @@ int hr_lanes_steal(struct hr_list_lanes *lanes)
     }
     int rc = split(lanes, victim, at);
     return rc < 0 ? rc : 1;
+}
+
+/* ---- guesses ---- */
+
+struct guesses {
+    struct hr_list_lanes *lanes;
+    unsigned left;
+};
+
+static int take_guess(void *owner, struct hr_key cut)
+{
+    struct guesses *guesses = owner;
+    struct hr_list_lanes *lanes = guesses->lanes;
+    uint32_t gap = 0;
+
+    if (guesses->left == 0 || lanes->lane_count >= (unsigned)lanes->width) {
+        return 1;
+    }
+    struct lane *lane = hr_lane_find(lanes, cut, &gap);
+    if (lane == NULL || hr_key_compare(hr_lane_view(lane->gaps[gap].first), cut) >= 0) {
+        return 0;
+    }
+    int rc = hr_lane_insert_gap(lane, gap, cut, cut);
+    rc = rc < 0 ? rc : split(lanes, lane, gap + 1);
+    guesses->left--;
+    return rc;
+}
+
+int hr_lanes_guess(struct hr_list_lanes *lanes)
+{
+    struct lane *lane = &lanes->lanes[0];
+    struct guesses guesses = {.lanes = lanes, .left = GUESSES};
+
+    if (!lanes->hurry || lanes->guessed || lanes->pages_in == 0 || lanes->width_max < 2 || !lane->used) {
+        return 0;
+    }
+    lanes->guessed = true;
+    int rc = hr_ladder_steps(&lanes->ladder, hr_lane_view(lane->gaps[0].first), lane->fork,
+                             GUESS_PAGES * lanes->page_keys, take_guess, &guesses);
+    return rc < 0 ? rc : 0;
 }

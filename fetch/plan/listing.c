@@ -353,6 +353,7 @@ void hr_listing_want(struct hr_plan_tree *tree, const struct hr_asker *asker)
             .filter = tree->filter,
             .scratch_dir = tree->plan->index_dir,
             .lanes = tree->list_plain ? 1 : tree->plan->options.list_lanes,
+            .hurry = atomic_load_explicit(&tree->shared->gen, memory_order_relaxed) == 0,
             .done = listing_done,
             .more = listing_goes_on,
             .owner = tree,

@@ -42,14 +42,15 @@ class Broken(DictStore):
 
 
 class Again:
-    """The first page, whatever is asked for."""
+    """The first page of keys, whatever is asked for."""
 
     def __init__(self):
         self.first = None
 
     def __call__(self, body, nth, far):
-        self.first = self.first or body
-        return self.first
+        if not self.first and b"<Key>" in body:
+            self.first = body
+        return self.first or body
 
 
 def cut(body, nth, far):

@@ -109,7 +109,8 @@ def test_names_flat_directory_by_many_lanes():
             with job:
                 done = job.good(["sh", "-c", "ls -f %s%s | wc -l" % (data, folder)])
             proc.expect_equal(done.strip(), b"100002", "names")
-            proc.expect_equal(store.counts()["directories"], 0, "requests with a delimiter")
+            # The listing's own, for the folders in the prefix.
+            proc.expect_equal(store.counts()["directories"], 1, "requests with a delimiter")
 
 
 def walk_by_dirs(s):
@@ -197,14 +198,15 @@ def test_names_list_allowed_under_a_prefix():
 
 
 @test(("nginx",))
-def test_names_small_prefix_costs_one_list():
-    """Within one page nothing is asked beside the listing."""
+def test_names_small_prefix_costs_two_lists():
+    """Within one page nothing is asked beside the listing but, together with that page, for the folders."""
     with DictStore(dict(OBJECTS)) as store, Front(store) as cloud:
         data, job = job_of(cloud)
         with job:
             seen, _ = tries(job, data, "dir:a", "dir:a/sub", "dir:none", "dir:b.txt")
             proc.expect_equal(seen, ["one.txt sub", "two.txt", "errno 2", "errno 20"], "what a program sees")
-            proc.expect_equal(len(cloud.log().requests), 1, "requests")
+            folders = ["delimiter=" in request.query for request in cloud.log().requests]
+            proc.expect_equal(sorted(folders), [False, True], "requests, with a delimiter")
 
 
 @test()

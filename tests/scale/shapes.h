@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SHAPE_KEY_MAX 256
+#define SHAPE_WORD_COUNT 100u
 
 enum shape {
     SHAPE_SEQUENTIAL,
@@ -18,16 +19,18 @@ enum shape {
     SHAPE_FLAT,
     SHAPE_UNICODE,
     SHAPE_SKEWED,
+    SHAPE_WORDS,
     SHAPE_COUNT
 };
 
 static const char *const shape_names[SHAPE_COUNT] = {"sequential", "hex",     "imagenet", "deep",
-                                                     "flat",       "unicode", "skewed"};
+                                                     "flat",       "unicode", "skewed",   "words"};
 
 struct shape_set {
     enum shape shape;
     uint64_t count;
-    uint32_t classes[1000]; /* imagenet: ids, ascending */
+    uint32_t classes[1000];           /* imagenet: ids, ascending */
+    char words[SHAPE_WORD_COUNT][12]; /* words: names of folders, ascending */
 };
 
 static inline uint64_t shape_mix(uint64_t x)
@@ -46,11 +49,31 @@ static inline int shape_compare_ids(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+static inline int shape_compare_words(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static inline void shape_init_words(struct shape_set *set)
+{
+    for (uint32_t i = 0; i < SHAPE_WORD_COUNT; i++) {
+        uint64_t r = shape_mix(i + 1);
+        uint32_t len = 4 + (uint32_t)(r % 6);
+        for (uint32_t j = 0; j < len; j++) {
+            r = shape_mix(r + 1);
+            set->words[i][j] = "aaabcdeeefghiiiklmnooprrsstttuvw"[r % 32];
+        }
+        set->words[i][len] = '\0';
+    }
+    qsort(set->words, SHAPE_WORD_COUNT, sizeof(*set->words), shape_compare_words);
+}
+
 /* Class ids lie like ImageNet's: most between n01440764 and n04613696, a few up to n15075141. */
 static inline void shape_init(struct shape_set *set, enum shape shape, uint64_t count)
 {
     set->shape = shape;
     set->count = count;
+    shape_init_words(set);
     for (uint32_t i = 0; i < 1000; i++) {
         uint64_t r = shape_mix(i + 1);
         set->classes[i] = i < 900 ? 1440764 + (uint32_t)(r % 3172932) : 6000000 + (uint32_t)(r % 9075141);
@@ -168,6 +191,9 @@ static inline uint32_t shape_key(const struct shape_set *set, uint64_t i, char *
         return (uint32_t)sprintf(key, "all/%llu", (unsigned long long)shape_dictionary(i, count));
     case SHAPE_UNICODE:
         return (uint32_t)shape_unicode(i, count, key);
+    case SHAPE_WORDS:
+        each = (count + SHAPE_WORD_COUNT - 1) / SHAPE_WORD_COUNT;
+        return (uint32_t)sprintf(key, "%s/%05llu.jpg", set->words[i / each], (unsigned long long)(i % each));
     default:
         return (uint32_t)shape_skewed(i, count, key);
     }
