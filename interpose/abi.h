@@ -33,7 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_ABI_VERSION 3u
+#define HR_ABI_VERSION 4u
 
 #define HR_MAGIC_CONTROL 0x314c525443445248ull   /* "HRDCTRL1" */
 #define HR_MAGIC_SLOTS 0x31544f4c53445248ull     /* "HRDSLOT1" */
@@ -317,14 +317,18 @@ struct hr_states {
     struct hr_state states[];
 };
 
+/* Entry number, and the batch (hr_batch_tag) that the loader's worker was busy with; 0: none. */
+#define HR_USE(entry, tag) ((uint64_t)(tag) << 32 | (uint32_t)(entry))
+#define HR_USE_ENTRY(use) ((uint32_t)(use))
+#define HR_USE_TAG(use) ((uint32_t)((use) >> 32))
 #define HR_USES_RING 16384 /* lossy: the daemon looks every heartbeat, 80 k opens/s fit */
 struct hr_uses {
     uint64_t magic;
     uint32_t abi_version;
-    _Atomic uint32_t head; /* [c] fetch_add; ring[head % HR_USES_RING] = entry number */
+    _Atomic uint32_t head; /* [c] fetch_add; ring[head % HR_USES_RING] = HR_USE of what was opened */
     uint64_t entry_count;
     uint8_t pad[40];
-    _Atomic uint32_t ring[HR_USES_RING]; /* [c] */
+    _Atomic uint64_t ring[HR_USES_RING]; /* [c] */
     _Atomic uint8_t last[];              /* [c] use_clock of the last open, an entry a byte; 0 never */
 };
 
@@ -366,6 +370,17 @@ static inline uint64_t hr_mix64(uint64_t x)
     x ^= x >> 27;
     x *= 0x94d049bb133111ebull;
     return x ^ (x >> 31);
+}
+
+/* What a loader announced as this batch and what its worker opens for it have the same tag; never 0. */
+static inline uint32_t hr_batch_tag(uint32_t number, const uint32_t *indices, uint32_t count)
+{
+    uint64_t hash = 0xcbf29ce484222325ull ^ number;
+    for (uint32_t i = 0; i < count; i++) {
+        hash = (hash ^ indices[i]) * 0x100000001b3ull;
+    }
+    uint32_t tag = (uint32_t)(hr_mix64(hash) >> 32);
+    return tag ? tag : 1;
 }
 
 static inline uint64_t hr_ino_slot(uint64_t ino, uint64_t capacity)

@@ -17,8 +17,9 @@ static bool find_noted(const struct hr_tree_view *view, uint64_t file_id, uint32
 {
     uint32_t head = atomic_load_explicit(&view->uses->head, memory_order_relaxed);
     for (uint32_t i = 1; i <= HR_USES_RING && i <= head; i++) {
-        uint32_t entry =
+        uint64_t use =
             atomic_load_explicit(&view->uses->ring[(head - i) % HR_USES_RING], memory_order_relaxed);
+        uint32_t entry = HR_USE_ENTRY(use);
         if (entry < view->index.names->entry_count && holds(view, entry, file_id)) {
             *ret_entry = entry;
             return true;

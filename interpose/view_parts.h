@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "interpose/context.h"
+#include "interpose/peek.h"
 #include "interpose/view.h"
 
 /* Rounds of "the generation was replaced, look again" or "evicted meanwhile, ask again" before giving up with
@@ -29,7 +30,7 @@ static inline bool hr_view_by_name(const struct hr_tree_view *view, uint32_t ent
            HR_STATE_BY_NAME(atomic_load_explicit(&view->states->states[entry].word, memory_order_acquire));
 }
 
-/* Which object was opened when. Hints for the daemon, never trusted. */
+/* Which object was opened when, and for which batch. Hints for the daemon, never trusted. */
 static inline void hr_view_note_use(const struct hr_session *session, const struct hr_tree_view *view,
                                     uint32_t entry)
 {
@@ -37,7 +38,8 @@ static inline void hr_view_note_use(const struct hr_session *session, const stru
     uint32_t clock = atomic_load_explicit(&session->control->use_clock, memory_order_relaxed);
     uint32_t at = atomic_fetch_add_explicit(&uses->head, 1, memory_order_relaxed);
     atomic_store_explicit(&uses->last[entry], (uint8_t)clock, memory_order_relaxed);
-    atomic_store_explicit(&uses->ring[at % HR_USES_RING], entry, memory_order_relaxed);
+    uint32_t tag = atomic_load_explicit(&hr_peek_tag, memory_order_relaxed);
+    atomic_store_explicit(&uses->ring[at % HR_USES_RING], HR_USE(entry, tag), memory_order_relaxed);
 }
 
 /* ---- as the kernel would tell it */

@@ -5,6 +5,7 @@
 
 #include "interpose/face_read.h"
 #include "interpose/path.h"
+#include "interpose/peek.h"
 #include "interpose/standin.h"
 #include "interpose/inner.h"
 
@@ -61,11 +62,24 @@ static HR_NOINLINE ssize_t read_early(int fd, void *buffer, size_t size)
     return HR_REAL(read)(fd, buffer, size);
 }
 
+static HR_NOINLINE ssize_t read_looked_at(ssize_t (*real)(int, void *, size_t), int fd, void *buffer,
+                                          size_t size)
+{
+    ssize_t got = real(fd, buffer, size);
+    if (got > 0 && (size_t)got == size) {
+        hr_peek_read(fd, buffer, size);
+    }
+    return got;
+}
+
 ssize_t read(int fd, void *buffer, size_t size)
 {
     ssize_t (*real)(int, void *, size_t) = hr_real.read;
     if (HR_UNLIKELY(!real)) {
         return read_early(fd, buffer, size);
+    }
+    if (HR_UNLIKELY(hr_peek_is_due(fd, size)) && hr_active && !hr_standin_maybe(fd)) {
+        return read_looked_at(real, fd, buffer, size);
     }
     return marked(fd) ? read_marked(real, fd, buffer, size) : real(fd, buffer, size);
 }

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "fetch/plan/tables.h"
+
 #define HR_MISSES_MAX 32      /* opens that nobody announced, before the guess is doubted */
 #define HR_STRIDED_STREAMS 16 /* of so many, bases of samples with several files are thought of */
 #define HR_PARTNERS 16        /* opens before that the further file of a sample may belong to */
@@ -177,7 +179,8 @@ static bool count_votes(struct hr_plan *plan, struct hr_guide *guide, const stru
             candidate.stride = n % strides + 1;
             candidate.value = open->value - (int64_t)candidate.stride * batch->indices[n / strides];
             if (hr_base_fits(&candidate, stream->highest) && hr_base_find(guide, &candidate) < 0 &&
-                vote(guide, &candidate, open, -1, stream->highest, waiting * HR_FIRST_FILES)) {
+                vote(guide, &candidate, open, -1, stream->highest, waiting * HR_FIRST_FILES) &&
+                !hr_tables_deny(guide, stream, &candidate)) {
                 (void)learn_base(plan, guide, &candidate);
                 return true;
             }

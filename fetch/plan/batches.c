@@ -101,7 +101,7 @@ void hr_batches_drop_stale(struct hr_plan *plan, struct hr_guide *guide, uint64_
     {
         bool before = batch->issued && batch->number < begun,
              many = batch->issued && count > HR_STREAM_BATCHES_MAX;
-        if (batch->stream == stream && (batch->number >= number || before || many)) {
+        if (batch->stream == stream && (batch->number >= number || batch->is_over || before || many)) {
             count -= !batch->is_others;
             if (before && !batch->is_others) {
                 judge_others(plan, guide, batch);

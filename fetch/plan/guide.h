@@ -33,6 +33,8 @@ struct batch {
     struct base base;  /* ...by this */
     uint32_t others;   /* bit b: there is a batch of the same samples' other files by hr_guide.bases[b] */
     bool is_others;    /* it is such a batch */
+    bool by_table;     /* its indices are ranks, out of a table */
+    bool is_over;      /* its worker has begun with the next one */
     uint32_t asked;    /* so many of them had their turn */
     uint64_t noted_at; /* base.tree->noted */
     uint32_t indices[];
@@ -42,6 +44,9 @@ struct stream {
     uint64_t id;
     int base;         /* in hr_guide.bases, or -1 */
     uint32_t highest; /* index that it announced */
+    /* tables.c: */
+    uint64_t iteration; /* that its batches are of now; 0: none */
+    uint32_t last;      /* number of its last batch */
 };
 
 /* One job's announcements. */
@@ -60,7 +65,8 @@ struct hr_guide {
     bool untold[HR_RECENT_OPENS];            /* nobody had announced it */
     unsigned recent_next;
     unsigned misses, matches;
-    bool linked; /* a base has got another one that goes with it */
+    bool linked;              /* a base has got another one that goes with it */
+    struct hr_tables *tables; /* tables.c; NULL: none yet */
 };
 
 /* It is of the tree's present generation. */

@@ -401,8 +401,8 @@ void hr_opened_free(struct hr_plan_tree *tree);
 /* lookahead.c */
 /* Do announcements say what is opened there? */
 bool hr_lookahead_guides(const struct hr_plan_tree *tree);
-/* An entry was opened, by nobody knows which job. */
-void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry);
+/* An entry was opened, by nobody knows which job, for the batch of that tag (0: for none). */
+void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry, uint32_t tag);
 /* Asks for what was announced, as far as there is room. */
 void hr_lookahead_advance(struct hr_plan *plan);
 void hr_lookahead_stats(const struct hr_plan *plan, struct hr_plan_stats *stats); /* of now */

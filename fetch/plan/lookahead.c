@@ -11,6 +11,7 @@
 
 #include "fetch/base/clock.h"
 #include "fetch/plan/known.h"
+#include "fetch/plan/tables.h"
 
 #define HR_BATCH_PARTS_MAX 16 /* of HR_KEY_MAX bytes: batches of 4096 indices */
 #define HR_QUEUE_MAX 16384    /* announced objects that wait for their request */
@@ -43,6 +44,7 @@ void hr_lookahead_free(struct hr_plan *plan)
         while (guide->batches) {
             hr_batch_drop(guide, guide->batches, false);
         }
+        hr_tables_free(guide);
         HASH_DEL(plan->guides, guide);
         free(guide->votes);
         free(guide);
@@ -86,7 +88,7 @@ static void issue_by(struct hr_plan *plan, struct batch *batch, const struct bas
         (void)hr_sweep_keep(tree, entry);
     }
     plan->ahead_due = true;
-    if (base->stride != 1) {
+    if (base->stride != 1 || batch->by_table) {
         return; /* orders are those of a whole directory's files */
     }
     struct hr_known_batch known = {.tree = tree,
@@ -101,7 +103,9 @@ static void issue_by(struct hr_plan *plan, struct batch *batch, const struct bas
 /* The samples' other files, as batches of their own beside it. */
 static void issue_others(struct hr_plan *plan, struct hr_guide *guide, struct batch *batch)
 {
-    int by = hr_batch_usable(batch) && !batch->is_others ? hr_base_find(guide, &batch->base) : -1;
+    int by = hr_batch_usable(batch) && !batch->is_others && !batch->by_table
+                 ? hr_base_find(guide, &batch->base)
+                 : -1;
     uint32_t missing = by < 0 ? 0 : guide->bases[by].with & ~batch->others;
     if (missing != 0 && hr_batch_touched(batch) == batch->count) {
         return; /* they were opened, too */
@@ -282,6 +286,7 @@ void hr_lookahead_stats(const struct hr_plan *plan, struct hr_plan_stats *stats)
     HASH_ITER(hh, plan->guides, guide, next)
     {
         const struct batch *batch;
+        stats->lookahead_table += hr_tables_indices(guide);
         DL_FOREACH(guide->batches, batch)
         {
             stats->lookahead_waiting += hr_batch_usable(batch) ? batch->count - batch->asked : 0;
@@ -297,6 +302,32 @@ static void issue_stream(struct hr_plan *plan, struct hr_guide *guide, struct st
         if (batch->stream == stream->id && !batch->issued && batch->parts_missing == 0) {
             issue(plan, guide, batch, &guide->bases[stream->base]);
         }
+    }
+}
+
+/* True: no base explains it, and a table does; the batch is another one now. */
+static bool issue_table(struct hr_plan *plan, struct hr_guide *guide, struct batch *batch)
+{
+    bool waits = !batch->issued && !batch->is_over && batch->parts_missing == 0;
+    struct batch *ranks = waits ? hr_tables_translate(guide, batch) : NULL;
+    if (!ranks) {
+        return false;
+    }
+    struct base base = ranks->base;
+    DL_REPLACE_ELEM(guide->batches, batch, ranks);
+    guide->indices += ranks->count - batch->count;
+    free(batch);
+    issue_by(plan, ranks, &base);
+    plan->ahead_due = true;
+    return true;
+}
+
+static void issue_tables(struct hr_plan *plan, struct hr_guide *guide)
+{
+    struct batch *batch, *next;
+    DL_FOREACH_SAFE(guide->batches, batch, next)
+    {
+        (void)issue_table(plan, guide, batch);
     }
 }
 
@@ -349,6 +380,9 @@ void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t number
         keep_early(plan, context, number, gen, entry);
         return;
     }
+    if (tree && hr_tables_ask(guide)) {
+        hr_tree_drain_uses(tree); /* what was opened before it tells which table it is */
+    }
     if (!hr_bases_opened(plan, guide, tree, gen, entry)) {
         return;
     }
@@ -360,11 +394,14 @@ void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t number
 
 /* Opens answered by the cache alone do not say whose they are: they may tie a queue to a base that is known,
  * which their rank must fit exactly, but vote for no new one. */
-void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry)
+void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry, uint32_t tag)
 {
     struct hr_guide *guide, *next;
     HASH_ITER(hh, tree->plan->guides, guide, next)
     {
+        if (tag && hr_tables_opened(tree->plan, guide, tree, entry, tag)) {
+            issue_tables(tree->plan, guide);
+        }
         bool open_questions = guide->misses > 0; /* are there other files of a sample? */
         for (unsigned i = 0; i < guide->stream_count && !open_questions && guide->base_count > 0; i++) {
             open_questions = guide->streams[i].base < 0;
@@ -394,13 +431,20 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
     }
     struct stream *stream = stream_of(guide, part->stream);
     stream->highest = batch->highest > stream->highest ? batch->highest : stream->highest;
+    hr_tables_announced(plan, guide, stream, batch);
     if (stream->base >= 0 && hr_base_is_current(&guide->bases[stream->base])) {
         issue(plan, guide, batch, &guide->bases[stream->base]);
     } else {
         stream->base = -1;
-        hr_bases_announced(plan, guide, stream, batch);
+        if (!issue_table(plan, guide, batch)) {
+            hr_bases_announced(plan, guide, stream, batch);
+        }
         take_early(plan, guide);
         issue_settled(plan, guide);
+        issue_tables(plan, guide);
+    }
+    if (hr_tables_ask(guide)) {
+        hr_tree_drain_all(plan); /* it may be begun already */
     }
     plan->ahead_due = true;
     hr_plan_pump(plan);

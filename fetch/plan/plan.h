@@ -173,6 +173,7 @@ struct hr_plan_stats {
     uint64_t copied_bytes;                 /* of whole files that came out of segments */
     uint64_t announced, announced_used;    /* objects that loaders said they would open; those then opened */
     uint64_t lookahead_learned, lookahead_dropped; /* guesses how indices become paths */
+    uint64_t lookahead_table;                      /* indices whose files are known one by one, now */
     uint64_t lookahead_waiting;                    /* announced, and not asked for yet: there is no room */
     uint64_t lookahead_late;                       /* announced, and a program waited for it */
     uint64_t lookahead_abandoned; /* asked for, and the loader that announced it has ended or begun anew */

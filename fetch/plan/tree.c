@@ -416,7 +416,8 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
     tree->noted += head - from;
     tree->plan->ahead_due |= head != from;
     for (uint32_t i = from; i != head; i++) {
-        uint32_t entry = atomic_load_explicit(&tree->uses->ring[i % HR_USES_RING], memory_order_relaxed);
+        uint64_t use = atomic_load_explicit(&tree->uses->ring[i % HR_USES_RING], memory_order_relaxed);
+        uint32_t entry = HR_USE_ENTRY(use);
         if (entry >= tree->index.names->entry_count || tree->index.entries[entry].kind != HR_KIND_FILE) {
             continue;
         }
@@ -429,7 +430,7 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
             tree->announced_used++;
             tree->plan->stats.announced_used++;
         }
-        hr_lookahead_used(tree, entry);
+        hr_lookahead_used(tree, entry, HR_USE_TAG(use));
         hr_opened_note(tree, entry);
         uint64_t file_id = atomic_load_explicit(&tree->states->states[entry].file_id, memory_order_relaxed);
         if (file_id) {

@@ -56,6 +56,7 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "announced_used", number(plan->announced_used));
     json_object_set_new(document, "lookahead_learned", number(plan->lookahead_learned));
     json_object_set_new(document, "lookahead_dropped", number(plan->lookahead_dropped));
+    json_object_set_new(document, "lookahead_table", number(plan->lookahead_table));
     json_object_set_new(document, "lookahead_waiting", number(plan->lookahead_waiting));
     json_object_set_new(document, "lookahead_late", number(plan->lookahead_late));
     json_object_set_new(document, "lookahead_abandoned", number(plan->lookahead_abandoned));

@@ -9,6 +9,7 @@
 
 static struct hr_intake *intake;
 static unsigned standins;
+static uint32_t announced; /* hr_batch_tag of the last batch */
 static struct hr_timer turn;
 static unsigned turns;
 
@@ -59,6 +60,11 @@ static void put_request(const uint8_t *data, size_t size, size_t at, unsigned nu
         memcpy(slot->path, data + at + 21, path);
     }
     slot->checksum = hr_slot_checksum(slot, slot->path_len);
+    if (slot->op == HR_OP_ANNOUNCE) {
+        uint32_t indices[HR_KEY_MAX / sizeof(uint32_t)];
+        memcpy(indices, slot->path, slot->path_len);
+        announced = hr_batch_tag(slot->entry, indices, slot->path_len / (uint32_t)sizeof indices[0]);
+    }
     standins += slot->op == HR_OP_STANDIN;
 }
 
@@ -68,8 +74,8 @@ static void note(const uint8_t *data, size_t size, size_t at)
     atomic_store(&uses->head, (uint32_t)number_of(data, size, at, 4));
     for (uint32_t i = 0; at + 4 + i < size && i < 64; i++) {
         atomic_store(&uses->ring[(uint32_t)number_of(data, size, at, 4) - i & (HR_USES_RING - 1)],
-                     data[at + 4 + i] < 128 ? data[at + 4 + i] % 8
-                                            : (uint32_t)number_of(data, size, at + 4 + i, 4));
+                     data[at + 4 + i] < 128 ? HR_USE(data[at + 4 + i] % 8, announced)
+                                            : number_of(data, size, at + 4 + i, 8));
     }
     uses->entry_count = number_of(data, size, at, 8); /* theirs to overwrite */
     uses->magic = 0;

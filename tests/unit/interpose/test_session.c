@@ -129,6 +129,49 @@ static void warm_opens_ask_nothing(void **state)
     }
 }
 
+/* The note that the next warm open leaves. */
+static uint64_t noted(void)
+{
+    uint32_t head = fake.uses->head;
+    read_text(FAKE_MAP "/a/y.jpg", "content of y.jpg\n");
+    assert_int_equal(fake.uses->head, head + 1);
+    return fake.uses->ring[head % HR_USES_RING];
+}
+
+/* As a loader's worker reads it, the header by itself; by_parts false: all at once. */
+static void receive(int fds[2], const char *bytes, size_t len, bool by_parts)
+{
+    char text[64];
+    size_t first = by_parts ? 4 : 0;
+    assert_int_equal(syscall(SYS_write, fds[1], bytes, len), len);
+    assert_int_equal(read(fds[0], text, first), first);
+    assert_int_equal(read(fds[0], text + first, len - first), len - first);
+    assert_memory_equal(text, bytes, len);
+}
+
+static void notes_name_the_batch(void **state)
+{
+    static const char none[] = "\0\0\0\x0cnot a pickle";
+    static const char nine[] = "\0\0\0\x11\x80\2K\x9]q\0(K\5K\7e\x86q\1."; /* (9, [5, 7]) */
+    static const char ten[] = "\0\0\0\xe\x80\2K\n]q\0K\5a\x86q\1.";        /* (10, [5]) */
+    const uint32_t indices[] = {5, 7};
+    int fds[2], other[2];
+    (void)state;
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(pipe(other), 0);
+    assert_int_equal(noted(), HR_USE(FAKE_Y, 0));
+    receive(fds, none, sizeof none - 1, true);
+    receive(fds, nine, sizeof nine - 1, false); /* nobody reads a queue like this */
+    assert_int_equal(noted(), HR_USE(FAKE_Y, 0));
+    receive(fds, nine, sizeof nine - 1, true);
+    assert_int_equal(noted(), HR_USE(FAKE_Y, hr_batch_tag(9, indices, 2)));
+    receive(other, none, sizeof none - 1, true);
+    assert_int_equal(noted(), HR_USE(FAKE_Y, hr_batch_tag(9, indices, 2)));
+    receive(other, ten, sizeof ten - 1, true);
+    assert_int_equal(noted(), HR_USE(FAKE_Y, hr_batch_tag(10, indices, 1)));
+    close(fds[0]), close(fds[1]), close(other[0]), close(other[1]);
+}
+
 static void answers_as_a_read_only_file_system(void **state)
 {
     static const struct {
@@ -444,6 +487,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_listing_that_fails_tells_why),
         cmocka_unit_test(one_identity_everywhere),
         cmocka_unit_test(warm_opens_ask_nothing),
+        cmocka_unit_test(notes_name_the_batch),
         cmocka_unit_test(answers_as_a_read_only_file_system),
         cmocka_unit_test(tells_access_links_and_real_names),
         cmocka_unit_test(descriptors_of_directories_lead_on),

@@ -357,7 +357,7 @@ static void test_states(void **state)
     assert_int_equal(st.st_size, 64 + 1001 * 16);
     assert_int_equal(stat(in(dir, USES_2), &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
-    assert_int_equal(st.st_size, 64 + HR_USES_RING * 4 + 1001);
+    assert_int_equal(st.st_size, 64 + HR_USES_RING * 8 + 1001);
     /* What a client writes does not matter to unmapping. */
     uses->entry_count = UINT64_MAX;
     hr_states_unmap(states, uses);

@@ -411,12 +411,17 @@ LAB_FN void lab_announce(struct lab *lab, const uint32_t *order, uint32_t batch,
     hr_plan_announce(lab->plan, &part);
 }
 
-/* Leaves the note that a client leaves when it opened the file. */
-LAB_FN void lab_note(struct lab *lab, const char *path)
+/* Leaves the note that a client leaves when it opened the file for a batch. */
+LAB_FN void lab_note_for(struct lab *lab, const char *path, uint32_t tag)
 {
     struct hr_uses *uses = hr_tree_get(lab->plan, lab->tree)->uses;
     uint32_t at = atomic_fetch_add(&uses->head, 1);
-    atomic_store(&uses->ring[at % HR_USES_RING], lab_entry_in(lab, lab->tree, path));
+    atomic_store(&uses->ring[at % HR_USES_RING], HR_USE(lab_entry_in(lab, lab->tree, path), tag));
+}
+
+LAB_FN void lab_note(struct lab *lab, const char *path)
+{
+    lab_note_for(lab, path, 0);
 }
 
 /* The file has [offset, offset + bytes) of the object, and no byte more. */

@@ -1,0 +1,495 @@
+#include "fetch/plan/tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "fetch/plan/table.h"
+
+#define TABLES_MAX 8            /* data sets of a job that are known at a time */
+#define ITERATIONS_MAX 32       /* loaders that go through an epoch at a time: 8 ranks, and those just left */
+#define TOLD_INDICES_MAX 65536u /* of batches that are learned from; the oldest go first */
+#define PLACES_MAX (16ull << 20) /* of all jobs' tables together, 4 bytes each */
+/* More indices than files of the tree are hardly a data set; a small tree says less. */
+#define PLACES_A_FILE 4
+#define PLACES_LEAST 65536
+#define AGREE_LEAST 2   /* opens in a row that chance hardly explains... */
+#define AGREE_FACTOR 4  /* ...and so many for each that is another file: notes get lost */
+#define MERGE_FACTOR 16 /* for what is not undone */
+#define OVERTAKEN 4     /* numbers that an announcement comes too early or late */
+#define STRAYS 256      /* a batch of each of a few dozen workers */
+#define DENY_LEAST 16   /* places that are known... */
+#define DENY_FACTOR 8   /* ...of which so few are what a base would have: a sample has four files at most */
+#define DIFFER_MAX 32   /* places that came to be another file, before a table is doubted... */
+#define DIFFER_FACTOR 4 /* ...and one for so many that came again as they were */
+
+/* One loader's way through one epoch. */
+struct iteration {
+    uint64_t id;                                   /* 0: free */
+    uint32_t loader;                               /* process */
+    uint32_t next;                                 /* number of its next batch */
+    bool has_first;                                /* number 0 came */
+    int table;                                     /* that it goes by, or -1 */
+    bool own;                                      /* which was begun with it */
+    uint32_t right[TABLES_MAX], wrong[TABLES_MAX]; /* opens that agree with each */
+};
+
+/* An open for a batch that nobody has announced yet: a worker without another one is quicker than that. */
+struct stray {
+    struct hr_plan_tree *tree;
+    uint32_t gen, entry, tag;
+};
+
+struct hr_tables {
+    struct hr_table tables[TABLES_MAX];
+    struct iteration iterations[ITERATIONS_MAX];
+    uint64_t last_id, clock;
+    struct hr_told *told; /* oldest first */
+    uint32_t told_indices;
+    struct stray strays[STRAYS];
+    uint32_t stray_count; /* ever */
+};
+
+static void told_free(struct hr_tables *tables, struct hr_told *told)
+{
+    DL_DELETE(tables->told, told);
+    tables->told_indices -= told->count;
+    free(told);
+}
+
+static void table_drop(struct hr_tables *tables, unsigned t)
+{
+    hr_table_free(&tables->tables[t]);
+    for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
+        struct iteration *iteration = &tables->iterations[i];
+        iteration->table = iteration->table == (int)t ? -1 : iteration->table;
+        iteration->right[t] = iteration->wrong[t] = 0;
+    }
+}
+
+void hr_tables_free(struct hr_guide *guide)
+{
+    struct hr_tables *tables = guide->tables;
+    while (tables && tables->told) {
+        told_free(tables, tables->told);
+    }
+    for (unsigned t = 0; tables && t < TABLES_MAX; t++) {
+        hr_table_free(&tables->tables[t]);
+    }
+    free(tables);
+    guide->tables = NULL;
+}
+
+bool hr_tables_ask(const struct hr_guide *guide)
+{
+    const struct hr_tables *tables = guide->tables;
+    bool some = false;
+    for (unsigned t = 0; tables && t < TABLES_MAX; t++) {
+        some |= tables->tables[t].tree != NULL;
+    }
+    return some && tables->told;
+}
+
+uint64_t hr_tables_indices(const struct hr_guide *guide)
+{
+    uint64_t count = 0;
+    for (unsigned t = 0; guide->tables && t < TABLES_MAX; t++) {
+        const struct hr_table *table = &guide->tables->tables[t];
+        count += table->tree ? table->known / table->files : 0;
+    }
+    return count;
+}
+
+/* ---- iterations ---- */
+
+static struct iteration *iteration_of(struct hr_tables *tables, uint64_t id)
+{
+    for (unsigned i = 0; id && i < ITERATIONS_MAX; i++) {
+        if (tables->iterations[i].id == id) {
+            return &tables->iterations[i];
+        }
+    }
+    return NULL;
+}
+
+static struct iteration *begin(struct hr_tables *tables, uint32_t loader)
+{
+    struct iteration *oldest = &tables->iterations[0];
+    for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
+        oldest = tables->iterations[i].id < oldest->id ? &tables->iterations[i] : oldest;
+    }
+    *oldest = (struct iteration){.id = ++tables->last_id, .loader = loader, .table = -1};
+    for (unsigned t = 0; t < TABLES_MAX; t++) {
+        if (tables->tables[t].tree && !hr_table_is_current(&tables->tables[t])) {
+            table_drop(tables, t);
+        }
+    }
+    return oldest;
+}
+
+/* May the queue's batch be of it? Announcements overtake each other, and now and then one is left out. */
+static bool may_hold(const struct iteration *iteration, const struct stream *stream, uint32_t number)
+{
+    return iteration->id > stream->iteration && iteration->loader == (uint32_t)(stream->id >> 32) &&
+           (number > 0 || !iteration->has_first) && number <= iteration->next + OVERTAKEN &&
+           iteration->next <= number + OVERTAKEN;
+}
+
+/* Batches are dealt out by number. A queue that has had one of an iteration has the later ones of it; one
+ * that is new, or whose number went down, is of the iteration that is just being dealt out, or begins one. */
+static struct iteration *place_of(struct hr_tables *tables, const struct stream *stream, uint32_t number)
+{
+    struct iteration *iteration = iteration_of(tables, stream->iteration);
+    if (iteration && number > stream->last) {
+        return iteration;
+    }
+    iteration = NULL;
+    for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
+        struct iteration *one = &tables->iterations[i];
+        bool next = one->next == number, best = iteration && iteration->next == number;
+        if (may_hold(one, stream, number) &&
+            (!iteration || (next != best ? next : one->id > iteration->id))) {
+            iteration = one;
+        }
+    }
+    return iteration ? iteration : begin(tables, (uint32_t)(stream->id >> 32)); /* its pid */
+}
+
+/* ---- which table ---- */
+
+static bool agrees(const struct iteration *iteration, unsigned t, unsigned factor)
+{
+    return iteration->right[t] >= AGREE_LEAST && iteration->right[t] >= factor * iteration->wrong[t];
+}
+
+/* Another epoch goes by it. */
+static void confirm(struct hr_plan *plan, const struct hr_guide *guide, struct hr_table *table)
+{
+    if (!table->confirmed) {
+        table->confirmed = true;
+        plan->stats.lookahead_learned++;
+        hr_log(HR_LOG_INFO,
+               "look-ahead: indices of job %u are rows of a table of %u files, %u a sample, in bucket=%s "
+               "prefix=%s",
+               guide->context, table->known, table->files, hr_store_bucket(table->tree->store),
+               table->tree->shared->prefix);
+    }
+}
+
+static bool adopt(struct hr_plan *plan, struct hr_guide *guide, struct iteration *iteration)
+{
+    struct hr_tables *tables = guide->tables;
+    for (unsigned t = 0; t < TABLES_MAX && iteration->table < 0; t++) {
+        if (tables->tables[t].tree && agrees(iteration, t, AGREE_FACTOR)) {
+            iteration->table = (int)t;
+            iteration->own = false;
+            confirm(plan, guide, &tables->tables[t]);
+        }
+    }
+    return iteration->table >= 0;
+}
+
+/* What the last open of the batch says of each table. */
+static void compare(struct hr_tables *tables, struct iteration *iteration, const struct hr_told *told)
+{
+    uint32_t at = told->opened - 1;
+    for (unsigned t = 0; t < TABLES_MAX; t++) {
+        const struct hr_table *table = &tables->tables[t];
+        if (table->tree != told->tree || table->gen != told->gen || at / table->files >= told->count) {
+            continue;
+        }
+        uint32_t entry = hr_table_entry(table, told->indices[at / table->files], at % table->files);
+        iteration->right[t] += entry == told->opens[at];
+        iteration->wrong[t] += entry != HR_TABLE_NONE && entry != told->opens[at];
+    }
+}
+
+/* Two ranks' tables, or those of two epochs that were left early, turn out to be one. */
+static void merge(struct hr_plan *plan, struct hr_guide *guide, struct iteration *iteration)
+{
+    struct hr_tables *tables = guide->tables;
+    for (unsigned t = 0; t < TABLES_MAX; t++) {
+        int from = iteration->table;
+        if ((int)t == from || !tables->tables[t].tree || !agrees(iteration, t, MERGE_FACTOR) ||
+            !hr_table_merge(&tables->tables[t], &tables->tables[from])) {
+            continue;
+        }
+        confirm(plan, guide, &tables->tables[t]);
+        for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
+            struct iteration *one = &tables->iterations[i];
+            one->own &= one->table != from;
+            one->table = one->table == from ? (int)t : one->table;
+            one->right[from] = one->wrong[from] = 0;
+        }
+    }
+}
+
+static int new_table(struct hr_tables *tables, const struct hr_told *told)
+{
+    unsigned place = 0;
+    for (unsigned t = 0; t < TABLES_MAX && tables->tables[place].tree; t++) {
+        const struct hr_table *one = &tables->tables[t], *least = &tables->tables[place];
+        bool sooner = one->confirmed != least->confirmed ? !one->confirmed : one->used_at < least->used_at;
+        place = !one->tree || sooner ? t : place;
+    }
+    table_drop(tables, place);
+    tables->tables[place] =
+        (struct hr_table){.tree = told->tree, .gen = told->gen, .files = told->opened / told->count};
+    return (int)place;
+}
+
+/* ---- learning ---- */
+
+static uint64_t places_max(const struct hr_plan *plan, const struct hr_table *table)
+{
+    uint64_t most = (uint64_t)PLACES_A_FILE * table->tree->index.names->file_count + PLACES_LEAST;
+    uint64_t others = 0;
+    const struct hr_guide *guide, *next;
+    HASH_ITER(hh, plan->guides, guide, next)
+    {
+        for (unsigned t = 0; guide->tables && t < TABLES_MAX; t++) {
+            others += &guide->tables->tables[t] != table ? guide->tables->tables[t].room : 0;
+        }
+    }
+    uint64_t left = others < PLACES_MAX ? PLACES_MAX - others : 0;
+    return most < left ? most : left;
+}
+
+static bool has_base(const struct hr_guide *guide, uint64_t stream)
+{
+    for (unsigned i = 0; i < guide->stream_count; i++) {
+        if (guide->streams[i].id == stream) {
+            return guide->streams[i].base >= 0;
+        }
+    }
+    return false;
+}
+
+static void learn(struct hr_plan *plan, struct hr_tables *tables, struct iteration *iteration,
+                  const struct hr_told *told)
+{
+    unsigned t = (unsigned)iteration->table;
+    struct hr_table *table = &tables->tables[t];
+    if (table->files * told->count != told->opened) {
+        return; /* files of another number: one was read twice, or left out */
+    }
+    if (!iteration->own && iteration->wrong[t] > iteration->right[t]) {
+        iteration->table = -1; /* it only seemed to be this one */
+        return;
+    }
+    table->used_at = ++tables->clock;
+    hr_table_learn(table, told, places_max(plan, table));
+    if (table->differed > DIFFER_MAX && table->differed * DIFFER_FACTOR > table->agreed) {
+        plan->stats.lookahead_dropped++;
+        table_drop(tables, t);
+    }
+}
+
+/* What waits to be understood does so in vain. */
+static void set_over(struct hr_guide *guide, const struct hr_told *told)
+{
+    struct batch *batch;
+    DL_FOREACH(guide->batches, batch)
+    {
+        batch->is_over |= batch->stream == told->stream && batch->number == told->number && !batch->issued;
+    }
+}
+
+/* Its worker is done with it. */
+static void finish(struct hr_plan *plan, struct hr_guide *guide, struct hr_told *told)
+{
+    struct hr_tables *tables = guide->tables;
+    struct iteration *iteration = iteration_of(tables, told->iteration);
+    const struct hr_names *names = told->tree ? told->tree->index.names : NULL;
+    uint32_t files = told->opened / told->count;
+    bool tells = iteration && names && names->gen == told->gen && told->opened % told->count == 0 &&
+                 files > 0 && files <= HR_TABLE_FILES_MAX && !has_base(guide, told->stream);
+    if (tells) {
+        if (!adopt(plan, guide, iteration)) {
+            iteration->table = new_table(tables, told);
+            iteration->own = true;
+        }
+        merge(plan, guide, iteration);
+        learn(plan, tables, iteration, told);
+    }
+    told_free(tables, told);
+}
+
+/* Those of the queue before that number, or all. */
+static void finish_before(struct hr_plan *plan, struct hr_guide *guide, uint64_t stream, uint64_t iteration,
+                          uint32_t number)
+{
+    struct hr_told *told, *next;
+    DL_FOREACH_SAFE(guide->tables->told, told, next)
+    {
+        if (told->stream == stream && (told->iteration != iteration || told->number < number)) {
+            if (told->iteration == iteration) {
+                set_over(guide, told);
+            }
+            finish(plan, guide, told);
+        }
+    }
+}
+
+bool hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry,
+                      uint32_t tag)
+{
+    struct hr_tables *tables = guide->tables;
+    struct hr_told *told = NULL;
+    if (!tables) {
+        return false;
+    }
+    DL_SEARCH_SCALAR(tables->told, told, tag, tag);
+    if (!told) {
+        tables->strays[tables->stray_count++ % STRAYS] =
+            (struct stray){.tree = tree, .gen = tree->index.names->gen, .entry = entry, .tag = tag};
+        return false;
+    }
+    if (told->opened == 0) {
+        told->tree = tree;
+        told->gen = tree->index.names->gen;
+        finish_before(plan, guide, told->stream, told->iteration, told->number);
+    } else if (told->tree != tree || told->gen != tree->index.names->gen || told->opened > told->room ||
+               told->opens[told->opened - 1] == entry) {
+        return false; /* a sample's file is often opened twice in a row */
+    }
+    struct iteration *iteration = iteration_of(tables, told->iteration);
+    if (told->opened++ == told->room) {
+        return false;
+    }
+    told->opens[told->opened - 1] = entry;
+    if (!iteration) {
+        return false;
+    }
+    compare(tables, iteration, told);
+    bool adopted = iteration->table < 0 && adopt(plan, guide, iteration);
+    if (iteration->table >= 0 && told->opened == tables->tables[iteration->table].files * told->count) {
+        set_over(guide, told);
+        finish(plan, guide, told); /* the last one of a queue has none behind it */
+    }
+    return adopted;
+}
+
+static void take_strays(struct hr_plan *plan, struct hr_guide *guide, uint32_t tag)
+{
+    struct hr_tables *tables = guide->tables;
+    for (uint32_t i = 0; i < STRAYS; i++) {
+        struct stray *at = &tables->strays[(tables->stray_count + i) % STRAYS], stray = *at;
+        if (stray.tag == tag) {
+            *at = (struct stray){0};
+            if (stray.tree->index.names && stray.tree->index.names->gen == stray.gen) {
+                (void)hr_tables_opened(plan, guide, stray.tree, stray.entry, tag);
+            }
+        }
+    }
+}
+
+void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct stream *stream,
+                         const struct batch *batch)
+{
+    if (!guide->tables && !(guide->tables = calloc(1, sizeof *guide->tables))) {
+        return;
+    }
+    struct hr_tables *tables = guide->tables;
+    struct iteration *iteration = place_of(tables, stream, batch->number);
+    stream->iteration = iteration->id;
+    stream->last = batch->number;
+    finish_before(plan, guide, stream->id, stream->iteration, 0);
+    iteration->has_first |= batch->number == 0;
+    iteration->next = batch->number + 1 > iteration->next ? batch->number + 1 : iteration->next;
+    uint32_t room = HR_TABLE_FILES_MAX * batch->count;
+    struct hr_told *told =
+        stream->base < 0 ? malloc(sizeof *told + (batch->count + room) * sizeof told->indices[0]) : NULL;
+    if (!told) {
+        return;
+    }
+    *told = (struct hr_told){.stream = stream->id,
+                             .iteration = iteration->id,
+                             .number = batch->number,
+                             .tag = hr_batch_tag(batch->number, batch->indices, batch->count),
+                             .count = batch->count,
+                             .room = room,
+                             .opens = told->indices + batch->count};
+    memcpy(told->indices, batch->indices, batch->count * sizeof told->indices[0]);
+    tables->told_indices += told->count;
+    DL_APPEND(tables->told, told);
+    while (tables->told_indices > TOLD_INDICES_MAX) {
+        told_free(tables, tables->told);
+    }
+    take_strays(plan, guide, hr_batch_tag(batch->number, batch->indices, batch->count));
+}
+
+/* ---- going by it ---- */
+
+bool hr_tables_deny(const struct hr_guide *guide, const struct stream *stream, const struct base *base)
+{
+    const struct iteration *iteration = guide->tables ? iteration_of(guide->tables, stream->iteration) : NULL;
+    const struct hr_table *table =
+        iteration && iteration->table >= 0 ? &guide->tables->tables[iteration->table] : NULL;
+    if (!table || table->tree != base->tree || table->gen != base->gen || table->known < DENY_LEAST) {
+        return false;
+    }
+    uint32_t same = 0;
+    for (uint64_t place = 0; place < table->room; place++) {
+        uint32_t index = (uint32_t)(place / table->files);
+        uint32_t entry = hr_table_entry(table, index, (uint32_t)(place % table->files));
+        same += entry != HR_TABLE_NONE && hr_ranks_of(base->tree->ranks, entry) == hr_base_rank(base, index);
+    }
+    return same * DENY_FACTOR < table->known;
+}
+
+static const struct hr_table *table_of(const struct hr_guide *guide, uint64_t id)
+{
+    uint64_t wanted = 0;
+    for (unsigned i = 0; i < guide->stream_count; i++) {
+        wanted = guide->streams[i].id == id ? guide->streams[i].iteration : wanted;
+    }
+    const struct iteration *iteration = guide->tables ? iteration_of(guide->tables, wanted) : NULL;
+    return iteration && iteration->table >= 0 ? &guide->tables->tables[iteration->table] : NULL;
+}
+
+/* Samples of it that its worker has opened. */
+static uint32_t begun(const struct hr_guide *guide, const struct batch *batch, uint32_t files)
+{
+    const struct hr_told *told;
+    DL_FOREACH(guide->tables->told, told)
+    {
+        if (told->stream == batch->stream && told->number == batch->number) {
+            return told->opened / files;
+        }
+    }
+    return 0;
+}
+
+struct batch *hr_tables_translate(const struct hr_guide *guide, const struct batch *batch)
+{
+    const struct hr_table *table = table_of(guide, batch->stream);
+    struct hr_ranks *ranks = table && hr_table_is_current(table) ? hr_base_ranks(table->tree) : NULL;
+    struct batch *ret =
+        ranks ? malloc(sizeof *ret + (size_t)batch->count * table->files * sizeof ret->indices[0]) : NULL;
+    if (!ret) {
+        return NULL;
+    }
+    *ret = *batch;
+    ret->by_table = true;
+    ret->base = (struct base){.tree = table->tree, .gen = table->gen, .stride = 1};
+    ret->count = ret->highest = 0;
+    uint32_t missing = 0;
+    for (uint32_t i = begun(guide, batch, table->files); i < batch->count; i++) {
+        for (uint32_t file = 0; file < table->files; file++) {
+            uint32_t entry = hr_table_entry(table, batch->indices[i], file);
+            if (entry == HR_TABLE_NONE) {
+                missing++;
+                continue;
+            }
+            uint32_t rank = (uint32_t)hr_ranks_of(ranks, entry);
+            ret->indices[ret->count++] = rank;
+            ret->highest = rank > ret->highest ? rank : ret->highest;
+        }
+    }
+    if (ret->count == 0 || ret->count < missing) { /* a base may explain all of it */
+        free(ret);
+        return NULL;
+    }
+    return ret;
+}

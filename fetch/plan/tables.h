@@ -1,0 +1,29 @@
+/* Data sets in an order of their own: the rows of a table, a subset drawn at random. No base explains their
+ * indices, so which file each of them is is learned one by one: what a worker opens for a batch carries the
+ * batch's tag, and comes in the order of its indices. From the second time on that an index is announced its
+ * file is known.
+ *
+ * A job may have several data sets, and an epoch's loader is as a rule another one than the last epoch's: an
+ * iteration goes by the table that what it opens first agrees with. A wrong one costs requests, counted, and
+ * never a byte. Main loop. */
+#ifndef HR_PLAN_TABLES_H
+#define HR_PLAN_TABLES_H
+
+#include "fetch/plan/guide.h"
+
+/* A batch came whole. One of a queue without a base is one to learn from. */
+void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct stream *stream,
+                         const struct batch *batch);
+/* Is there a table to go by, or to add to? Then what was opened is worth looking at soon. */
+bool hr_tables_ask(const struct hr_guide *guide);
+/* The entry was opened for the batch of that tag. True: batches that wait may be understood now. */
+bool hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry,
+                      uint32_t tag);
+/* The batch as ranks of files by its base, in a struct of the caller's; NULL: too little is known of it. */
+struct batch *hr_tables_translate(const struct hr_guide *guide, const struct batch *batch);
+/* Are the files that the queue's indices were seen to be others than by this base? */
+bool hr_tables_deny(const struct hr_guide *guide, const struct stream *stream, const struct base *base);
+uint64_t hr_tables_indices(const struct hr_guide *guide); /* that are known */
+void hr_tables_free(struct hr_guide *guide);
+
+#endif
