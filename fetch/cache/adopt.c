@@ -172,6 +172,7 @@ static int sweep_all(struct adoption *adoption)
     for (unsigned shelf = 0; !r && shelf < 256; shelf++) {
         (void)snprintf(path, sizeof(path), "%s/objects/%02x", dir, shelf);
         r = sweep_folder(adoption, AT_FDCWD, path, shelf, 0);
+        r = r == -ENOENT ? 0 : r; /* nothing was put there yet */
     }
     return r;
 }

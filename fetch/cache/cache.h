@@ -1,8 +1,10 @@
 /* The cache: whole, verified objects as files of their own under cache_dir/objects, with their records.
  *
  * One thread (the daemon's main loop) owns a cache and calls everything here; file work (create, write,
- * verify, rename, unlink) runs on writer threads and comes back through callbacks on that loop. Law: a file
- * gets its name only when it is whole and verified; nothing is ever written into a file that has its name.
+ * verify, unlink) runs on writer threads and comes back through callbacks on that loop. Law: a file's number
+ * is told (to a callback, in a record) only when it is whole and verified; nothing is ever written into it
+ * from then on. It has that number for its name from the start: who was not told cannot ask for it, and what
+ * no record tells of is removed by the next life.
  *
  * A cache object is content: source (endpoint+bucket), key, ETag, size. Which trees show it is the owner's
  * business, told through the callbacks.
@@ -182,7 +184,7 @@ int hr_put_part(struct hr_put *put, uint64_t offset, struct hr_buf *part,
  * meanwhile: its file stays until it is copied. Takes no descriptor before the writer comes to it. */
 int hr_put_copy(struct hr_put *put, uint64_t offset, uint64_t bytes, uint64_t face_id,
                 void (*written)(void *owner, uint64_t bytes), void *written_owner);
-/* All parts were given: verify (NULL: nothing to prove), sync nothing, set times, rename, record; then done.
+/* All parts were given: verify (NULL: nothing to prove), sync nothing, set times, record; then done.
  */
 void hr_put_finish(struct hr_put *put, const struct hr_verify *verify);
 /* Removes what was written; done is not called, written is. The put is not the caller's any more. Not inside

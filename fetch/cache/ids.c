@@ -11,6 +11,9 @@
 /* Ids are taken in blocks whose end is on the disk (fdatasync) before the first of them is given, so that no
  * crash, not even of the machine, gives one twice. A block is large enough to be asked for once a life. */
 #define BLOCK_IDS (1ull << 32)
+/* So many folders at a time get 256 files each before the next ones do: a small cache needs no more of them
+ * (50 to 80 us each to make), and writers seldom meet in one. */
+#define SHELVES_ABREAST 64u
 
 static int read_end(const char *path, uint64_t *ret_end)
 {
@@ -70,6 +73,16 @@ int hr_ids_persist(struct hr_cache *cache)
     return write_end(cache->dir, path, cache->id_end);
 }
 
+/* The last byte names the folder: of each 256 numbers 64 are given, the same ones 256 times. */
+static uint64_t id_behind(uint64_t id)
+{
+    if ((id + 1) % SHELVES_ABREAST) {
+        return id + 1;
+    }
+    uint64_t row = (id >> 8) + 1;
+    return row << 8 | (row >> 8 & 3) * SHELVES_ABREAST;
+}
+
 int hr_ids_open(struct hr_cache *cache, uint64_t highest_seen)
 {
     char path[PATH_MAX];
@@ -87,11 +100,27 @@ int hr_ids_open(struct hr_cache *cache, uint64_t highest_seen)
     if (end > HR_FILE_ID_MAX - BLOCK_IDS) {
         return -EOVERFLOW;
     }
-    cache->next_id = end;
+    const uint64_t next_id = cache->next_id;
+    const uint64_t id_end = cache->id_end;
+    cache->next_id = id_behind(end | (SHELVES_ABREAST - 1));
     cache->id_end = end + BLOCK_IDS;
     r = hr_ids_persist(cache);
     if (r < 0) {
-        cache->next_id = cache->id_end = 0;
+        cache->next_id = next_id;
+        cache->id_end = id_end;
     }
     return r;
+}
+
+int hr_ids_take(struct hr_cache *cache, uint64_t *ret_id)
+{
+    if (cache->next_id >= cache->id_end) {
+        int r = hr_ids_open(cache, cache->id_end - 1);
+        if (r < 0) {
+            return r;
+        }
+    }
+    *ret_id = cache->next_id;
+    cache->next_id = id_behind(cache->next_id);
+    return 0;
 }

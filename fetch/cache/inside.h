@@ -67,7 +67,7 @@ struct hr_cache {
     struct hr_cache_options options; /* dir is our copy */
     char *dir;
     uint64_t dev;  /* st_dev of a cache file */
-    uint64_t seed; /* of hashes (keys come from outside) and of the spool's names */
+    uint64_t seed; /* of hashes (keys come from outside) and of where folders lie */
     struct hr_object *by_key;
     struct hr_object *by_id;
     struct hr_segments segments;
@@ -131,12 +131,10 @@ struct hr_object *hr_table_by_id(struct hr_cache *cache, uint64_t file_id);
 uint32_t hr_object_policy_id(const struct hr_object *object);
 
 /* folders.c: paths and folders below cache_dir. Any thread. */
-/* spool/FOLDER/ID. A folder serves a few hundred ids and is then left for another: ext4 puts a file near its
- * folder, and looks past every inode that was freed there in the last minutes before it finds one to give
- * (tried: 1,000 us a create where 5,000 files were removed before; 30 us spread like this). */
-void hr_spool_path(const struct hr_cache *cache, uint64_t file_id, char ret_path[PATH_MAX]);
-/* Makes the folder of hr_spool_path and removes one left long ago. 0 or -errno. */
-int hr_spool_folder_make(const struct hr_cache *cache, uint64_t file_id);
+/* Makes the folder of hr_object_path: in the spool, and moved. ext4 puts a file near its folder, a folder
+ * where the spool's seed sends it, and without a journal it looks past every inode that was freed there in
+ * the last minutes (800 us a create where a cache of 4,000 files was removed before). 0 or -errno. */
+int hr_shelf_make(const struct hr_cache *cache, uint64_t file_id);
 /* Makes cache_dir's folders where they are missing and checks that they are ours. 0 or -errno; ret_what (may
  * be NULL) gets the name of the folder that failed. */
 int hr_folders_make(const char *dir, const char **ret_what);
@@ -150,6 +148,7 @@ bool hr_object_matches(const struct hr_object *object, const struct stat *st, ui
 
 /* ids.c: file ids that are never given twice. Persists the end of a new block. 0 or -errno. */
 int hr_ids_open(struct hr_cache *cache, uint64_t highest_seen);
+int hr_ids_take(struct hr_cache *cache, uint64_t *ret_id); /* larger than all before. 0 or -errno */
 int hr_ids_persist(struct hr_cache *cache);
 
 /* adopt.c: takes over what earlier lives left. 0 or -errno. */

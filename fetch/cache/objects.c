@@ -1,4 +1,5 @@
-/* A put on a writer thread: the file is made, written, verified, stamped and named. */
+/* A put on a writer thread: the file is made, written, verified and stamped. It has its name from the start:
+ * nobody was told its number, and without a record the next life removes it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "fetch/cache/put.h"
 #include "fetch/cache/verify.h"
 
+#define MAKE_TRIES 4 /* its folder missing, the whole tree too, another writer's folder in its place */
 #define NONCE_END 1000000000u /* nanoseconds of a second */
 /* From here on fallocate costs less than it spares (ext4, 8 MiB: 0.6 of the time of its pwrite). */
 #define ALLOCATED_BYTES_MIN (1u << 20)
@@ -22,9 +24,9 @@ static bool no_room(int error)
 static int file_make(struct hr_put *put)
 {
     char path[PATH_MAX];
-    hr_spool_path(put->cache, put->object->cached.file_id, path);
+    hr_object_path(put->cache->dir, put->object->cached.file_id, path);
     int r = 0;
-    for (int tries = 0; tries < 3; tries++) {
+    for (int tries = 0; tries < MAKE_TRIES; tries++) {
         /* The last mode from the start: of a whole object or segment this descriptor may write, nobody else
          * ever may. */
         put->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, hr_object_mode(put->object));
@@ -33,7 +35,7 @@ static int file_make(struct hr_put *put)
         }
         r = -errno;
         if (r == -ENOENT) {
-            r = hr_spool_folder_make(put->cache, put->object->cached.file_id);
+            r = hr_shelf_make(put->cache, put->object->cached.file_id);
             if (r == -ENOENT) {
                 r = hr_folders_remake(put->cache);
             }
@@ -98,6 +100,10 @@ static int file_stamp(struct hr_put *put)
     if (futimens(put->fd, times) < 0 || fstat(put->fd, &st) < 0) {
         return -errno;
     }
+    if (!st.st_nlink) {
+        int r = hr_folders_remake(put->cache); /* it was removed, and others with it */
+        return r < 0 ? r : -EIO;
+    }
     mode_t mode = hr_object_mode(object);
     if ((st.st_mode & 07777) != mode && fchmod(put->fd, mode) < 0) {
         return -errno;
@@ -112,26 +118,6 @@ static int file_stamp(struct hr_put *put)
     return 0;
 }
 
-static int file_name(struct hr_put *put)
-{
-    char from[PATH_MAX];
-    char to[PATH_MAX];
-    uint64_t id = put->object->cached.file_id;
-    hr_spool_path(put->cache, id, from);
-    hr_object_path(put->cache->dir, id, to);
-    if (!rename(from, to)) {
-        return 0;
-    }
-    if (errno != ENOENT) {
-        return -errno;
-    }
-    int r = hr_folders_remake(put->cache);
-    if (r < 0) {
-        return r;
-    }
-    return rename(from, to) < 0 ? (errno == ENOENT ? -EIO : -errno) : 0; /* ENOENT: removed under us */
-}
-
 static int file_seal(struct hr_put *put)
 {
     int r = put->fd < 0 ? file_make(put) : 0; /* an empty object, a face */
@@ -141,9 +127,6 @@ static int file_seal(struct hr_put *put)
     }
     if (!r) {
         r = file_stamp(put);
-    }
-    if (!r) {
-        r = file_name(put);
     }
     if (!r) {
         (void)close(put->fd);
@@ -156,13 +139,11 @@ static int file_seal(struct hr_put *put)
 static void file_scrap(struct hr_put *put)
 {
     char path[PATH_MAX];
-    if (put->fd >= 0) {
-        (void)close(put->fd);
-        put->fd = -1;
-        hr_spool_path(put->cache, put->object->cached.file_id, path);
-        (void)unlink(path);
-    }
-    if (put->sealed) {
+    if (put->fd >= 0 || put->sealed) {
+        if (put->fd >= 0) {
+            (void)close(put->fd);
+            put->fd = -1;
+        }
         hr_object_path(put->cache->dir, put->object->cached.file_id, path);
         (void)unlink(path);
         put->sealed = false;

@@ -155,18 +155,6 @@ void hr_puts_go_on(struct hr_cache *cache)
     }
 }
 
-static int take_id(struct hr_cache *cache, uint64_t *ret_id)
-{
-    if (cache->next_id == cache->id_end) {
-        int r = hr_ids_open(cache, cache->next_id - 1);
-        if (r < 0) {
-            return r;
-        }
-    }
-    *ret_id = cache->next_id++;
-    return 0;
-}
-
 static int find_place(struct hr_cache *cache, const struct hr_object *object, uint64_t *ret_charge)
 {
     uint64_t charge = hr_object_charge(object);
@@ -229,7 +217,7 @@ static int prepare(struct hr_cache *cache, struct hr_put *put, const struct hr_p
         r = find_place(cache, object, &put->charge);
     }
     if (!r) {
-        r = take_id(cache, &object->cached.file_id);
+        r = hr_ids_take(cache, &object->cached.file_id);
     }
     if (!r && face) {
         put->face_id = object->cached.face_id;

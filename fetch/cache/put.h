@@ -60,12 +60,12 @@ struct hr_put {
     struct hr_parts todo;
     struct hr_parts landed;    /* memory is free again, callbacks are due */
     struct hr_object *victims; /* to be unlinked first */
-    int fd;                    /* of the file in the spool; -1 */
+    int fd;                    /* of the file until it is sealed; -1 */
     int result;                /* first error */
     bool finishing;
     bool need_room; /* stopped at ENOSPC: todo and the file stay as they are */
     bool verified;
-    bool sealed;   /* the file has its name */
+    bool sealed;   /* the file is whole and stamped */
     bool scrapped; /* nothing is left of the file */
     char md5_hex[33];
 };

@@ -51,6 +51,9 @@ static void start(void)
     MUST(hr_loop_new(&loop) == 0);
     struct hr_cache *cache = open_cache(); /* makes the folders */
     MUST(cache != NULL);
+    for (unsigned number = 1; number <= FILES; number++) {
+        MUST(hr_shelf_make(cache, number) == 0);
+    }
     hr_cache_close(cache);
 }
 

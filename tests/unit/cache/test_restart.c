@@ -144,7 +144,8 @@ static void foreign_files(void **state)
     lab_close(lab);
     (void)snprintf(
         command, sizeof(command),
-        "cd '%s' && touch objects/00/junk objects/ff/ffffffffffffffff objects/00/0000000000000100 "
+        "cd '%s' && mkdir -p objects/00 objects/01 objects/04 objects/05 objects/ff && "
+        "touch objects/00/junk objects/ff/ffffffffffffffff objects/00/0000000000000100 "
         "objects/01/0000000000000101.part spool/left && mkdir spool/aa && touch spool/aa/left "
         "spool/0000000000000000 records/readme "
         "records/zzzzzzzz.log records/ffffffff.log && mkdir -p objects/02/full/below objects/03/empty && "
