@@ -102,7 +102,7 @@ static void defaults(void **state)
     assert_string_equal(hr_settings_text(settings, HR_SETTING_CACHE_DIR), "");
     assert_int_equal(hr_settings_bytes(settings, HR_SETTING_CACHE_SIZE, 1000), 800);
     assert_int_equal(hr_settings_count(settings, HR_SETTING_CONNECTIONS), 512);
-    assert_int_equal(hr_settings_bytes(settings, HR_SETTING_MEMORY, 0), 288 << 20);
+    assert_int_equal(hr_settings_bytes(settings, HR_SETTING_MEMORY, 0), 320 << 20);
     assert_int_equal(hr_settings_count(settings, HR_SETTING_NET_THREADS), 0);
     assert_int_equal(hr_settings_bytes(settings, HR_SETTING_SMALL_MAX, 0), 8 << 20);
     assert_false(hr_settings_bool(settings, HR_SETTING_REQUIRED));
@@ -343,7 +343,7 @@ static void unknown_variables(void **state)
     assert_non_null(strstr(hr_settings_warning(settings, 3), "`HEADRACE_`"));
     assert_non_null(strstr(hr_settings_warning(settings, 4), "HEADRACE_A_NAME_LONGER"));
     assert_null(hr_settings_warning(settings, 5));
-    assert_int_equal(hr_settings_bytes(settings, HR_SETTING_MEMORY, 0), 288 << 20);
+    assert_int_equal(hr_settings_bytes(settings, HR_SETTING_MEMORY, 0), 320 << 20);
     hr_settings_free(settings);
 }
 
