@@ -35,7 +35,7 @@ def shuffled(generator, seed, n):
 def program():
     made = os.path.join(proc.temp_folder("hr-orders-"), "orders")
     fetch = os.path.join(paths.ROOT, "fetch")
-    sources = [os.path.join(fetch, "plan", "order_%s.c" % name) for name in ("torch", "lanes", "others", "batches", "search")]
+    sources = [os.path.join(fetch, "plan", "order_%s.c" % name) for name in ("torch", "lanes", "others", "batches", "search", "try")]
     sources.append(os.path.join(fetch, "base", "vectors.c"))
     done = proc.run(["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-I" + paths.ROOT, "-o", made,
                      os.path.join(paths.ROOT, "tests", "bench", "orders.c"), *sources], 60)
