@@ -10,6 +10,7 @@
 #include "fetch/list/lister.h"
 #include "fetch/list/sealer.h"
 #include "fetch/plan/brought.h"
+#include "fetch/plan/pace.h"
 #include "fetch/plan/plan.h"
 
 /* One range of a large object: a cell, so that segments spare requests. */
@@ -220,6 +221,7 @@ struct hr_plan {
     struct hr_guide *guides;                    /* hash: what each job's loaders announced */
     struct hr_early_open early[HR_EARLY_OPENS]; /* ring: opens of jobs that have nothing announced */
     unsigned early_next;
+    struct hr_pace pace;
     struct hr_heads *heads;            /* heads.c; NULL until a large object is announced */
     struct hr_epoch_left *epochs_left; /* victims.c: what known orders still need */
     struct hr_epoch_next *epochs_next; /* victims.c: the predicted ones after them */

@@ -10,6 +10,7 @@
 #include "fetch/plan/victims.h"
 
 #define QUEUE_MAX 4096          /* wants that wait: the rest of an epoch leaves room for what is announced */
+#define PACED_MAX 64            /* ...while a first batch is made, and its workers wait */
 #define ADVANCE_MAX 16384       /* entries looked at in one go: the loop must not stall */
 #define OPENS_LOADER UINT32_MAX /* no process */
 /* A guess costs at most a page in the mean, so what is asked for by it grows with what speaks for it, up to
@@ -111,7 +112,8 @@ static void advance(struct hr_plan *plan, struct hr_epoch *epoch)
     if (plan->ending || !hr_epoch_is_current(epoch) || !epoch->tree->settings.prefetch) {
         return;
     }
-    for (unsigned i = 0; i < ADVANCE_MAX && plan->stats.queued < QUEUE_MAX; i++) {
+    unsigned queue_max = hr_pace_holds(plan) ? 0 : hr_pace_is_on(plan) ? PACED_MAX : QUEUE_MAX;
+    for (unsigned i = 0; i < ADVANCE_MAX && plan->stats.queued < queue_max; i++) {
         epoch->next = hr_epoch_unannounced(epoch, epoch->next);
         if (epoch->next >= length) {
             return;

@@ -36,6 +36,7 @@ static struct hr_guide *guide_of(struct hr_plan *plan, uint32_t context, bool ma
 void hr_lookahead_free(struct hr_plan *plan)
 {
     hr_sweep_end(plan);
+    hr_pace_end(plan);
     hr_known_free(plan);
     hr_heads_free(plan);
     struct hr_guide *guide, *next;
@@ -429,6 +430,7 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
     if (!batch || batch->parts_missing > 0) {
         return;
     }
+    hr_pace_announced(plan, batch->number);
     struct stream *stream = stream_of(guide, part->stream);
     stream->highest = batch->highest > stream->highest ? batch->highest : stream->highest;
     hr_tables_announced(plan, guide, stream, batch);

@@ -313,7 +313,7 @@ static struct hr_want *next_of(struct hr_plan_tree *tree, const struct hr_cache_
 
 struct hr_want *hr_sweep_next(struct hr_plan *plan)
 {
-    if (plan->tree_count == 0) {
+    if (plan->tree_count == 0 || hr_pace_holds(plan)) {
         return NULL;
     }
     struct hr_cache_stats cache;

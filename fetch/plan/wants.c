@@ -65,6 +65,7 @@ void hr_want_promote(struct hr_want *want, enum hr_reason reason)
         hr_lane_append(want);
     }
     want->reason = reason;
+    want->plan->pace.waiting += reason == HR_REASON_DEMAND;
     if (reason == HR_REASON_DEMAND && want->put) {
         hr_puts_hurry(want->plan->cache);
     }
@@ -102,6 +103,7 @@ static void enqueue(struct hr_want *want, enum hr_reason reason)
     want->state = HR_WANT_QUEUED;
     hr_lane_append(want);
     want->plan->stats.queued++;
+    want->plan->pace.waiting += reason == HR_REASON_DEMAND;
 }
 
 struct hr_want *hr_want_add(struct hr_plan_tree *tree, const char *path, uint32_t path_len,
@@ -202,6 +204,7 @@ void hr_want_end(struct hr_want *want)
 {
     hr_want_leave_queue(want);
     leave(want);
+    want->plan->pace.waiting -= want->reason == HR_REASON_DEMAND;
     hr_buf_release(&want->body);
     free(want);
 }
@@ -213,6 +216,7 @@ void hr_plan_pump(struct hr_plan *plan)
     }
     plan->pumping = true;
     bool no_room = false;
+    plan->ahead_due |= hr_pace_is_on(plan); /* little is queued at a time */
     for (;;) {
         if (plan->ahead_due) {
             plan->ahead_due = false;
