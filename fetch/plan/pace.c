@@ -9,7 +9,7 @@
 
 static void end_phase(struct hr_plan *plan)
 {
-    plan->pace.until_ms = 0;
+    plan->pace.on = false;
     plan->ahead_due = true;
 }
 
@@ -30,16 +30,16 @@ void hr_pace_announced(struct hr_plan *plan, uint32_t number)
             pace->timer = (struct hr_timer)HR_TIMER_INIT(on_timer, plan);
         }
         if (hr_loop_arm(plan->options.loop, &pace->timer, plan->options.first_batch_ms) == 0) {
-            pace->until_ms = now_ms + plan->options.first_batch_ms;
+            pace->on = true;
         }
-    } else if (pace->until_ms != 0 && quiet_ms >= GAP_MS) {
+    } else if (pace->on && quiet_ms >= GAP_MS) {
         end_phase(plan);
     }
 }
 
 bool hr_pace_is_on(const struct hr_plan *plan)
 {
-    return plan->pace.until_ms != 0;
+    return plan->pace.on;
 }
 
 bool hr_pace_holds(const struct hr_plan *plan)

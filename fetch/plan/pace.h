@@ -11,7 +11,7 @@
 struct hr_plan;
 
 struct hr_pace {
-    int64_t until_ms; /* at most; 0: no first batch is being made */
+    bool on;          /* a first batch is being made */
     int64_t told_ms;  /* a batch was announced last */
     unsigned waiting; /* wants that programs wait for */
     struct hr_timer timer;

@@ -398,6 +398,7 @@ void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct st
     iteration->has_first |= batch->number == 0;
     iteration->next = batch->number + 1 > iteration->next ? batch->number + 1 : iteration->next;
     uint32_t room = HR_TABLE_FILES_MAX * batch->count;
+    uint32_t tag = hr_batch_tag(batch->number, batch->indices, batch->count);
     struct hr_told *told =
         stream->base < 0 ? malloc(sizeof *told + (batch->count + room) * sizeof told->indices[0]) : NULL;
     if (!told) {
@@ -406,7 +407,7 @@ void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct st
     *told = (struct hr_told){.stream = stream->id,
                              .iteration = iteration->id,
                              .number = batch->number,
-                             .tag = hr_batch_tag(batch->number, batch->indices, batch->count),
+                             .tag = tag,
                              .count = batch->count,
                              .room = room,
                              .opens = told->indices + batch->count};
@@ -416,7 +417,7 @@ void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct st
     while (tables->told_indices > TOLD_INDICES_MAX) {
         told_free(tables, tables->told);
     }
-    take_strays(plan, guide, hr_batch_tag(batch->number, batch->indices, batch->count));
+    take_strays(plan, guide, tag);
 }
 
 /* ---- going by it ---- */

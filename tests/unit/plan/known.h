@@ -39,6 +39,30 @@ static inline void make_order(uint32_t seed, uint32_t n)
     hr_order_make(&known, order);
 }
 
+/* A program opened the object, as the look-ahead hears of it. */
+static inline void open_index(struct lab *lab, uint32_t index)
+{
+    hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
+                        hr_tree_get(lab->plan, lab->tree)->index.names->gen,
+                        lab_entry_in(lab, lab->tree, key_of(index)));
+}
+
+static inline void announce_batch(struct lab *lab, uint32_t number)
+{
+    lab_announce(lab, order, BATCH, number);
+}
+
+/* The first batches, and opens enough to know what their indices stand for. */
+static inline void begin_announced(struct lab *lab)
+{
+    announce_batch(lab, 0);
+    announce_batch(lab, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        open_index(lab, order[i]);
+    }
+    open_index(lab, order[BATCH]);
+}
+
 static inline bool is_known(struct lab *lab)
 {
     return lab_stats(lab).known_orders >= awaited;

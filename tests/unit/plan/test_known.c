@@ -4,29 +4,6 @@
 
 #define USED 7u /* two lots are too few to start a sweep */
 
-static void announce(struct lab *lab, uint32_t number)
-{
-    lab_announce(lab, order, BATCH, number);
-}
-
-static void opened(struct lab *lab, uint32_t position)
-{
-    hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
-                        hr_tree_get(lab->plan, lab->tree)->index.names->gen,
-                        lab_entry_in(lab, lab->tree, key_of(order[position])));
-}
-
-/* The first batches, and opens enough to know what their indices stand for. */
-static void begin_epoch(struct lab *lab)
-{
-    announce(lab, 0);
-    announce(lab, 1);
-    for (uint32_t i = 0; i < 3; i++) {
-        opened(lab, i);
-    }
-    opened(lab, BATCH);
-}
-
 static bool is_all_there(struct lab *lab)
 {
     uint64_t count = 0;
@@ -42,7 +19,7 @@ static void test_rest_of_the_epoch(void **state)
     struct lab *lab = *state;
     open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
     make_order(5, OBJECTS);
-    begin_epoch(lab);
+    begin_announced(lab);
     lab_until(lab, is_all_there);
     lab_settle(lab);
     struct hr_plan_stats stats = lab_stats(lab);
@@ -57,18 +34,18 @@ static void test_rest_of_the_epoch(void **state)
         lab_check_entry(lab, key_of(i));
     }
     for (uint32_t number = 2; (number + 1) * BATCH <= OBJECTS; number++) {
-        announce(lab, number);
+        announce_batch(lab, number);
     }
     make_order(6, OBJECTS); /* the next epoch */
-    announce(lab, 0);
+    announce_batch(lab, 0);
     awaited = 2;
     lab_until(lab, is_known);
     assert_int_equal(lab_stats(lab).known_seed, 6);
     for (uint32_t number = 1; (number + 1) * BATCH <= OBJECTS; number++) {
-        announce(lab, number);
+        announce_batch(lab, number);
     }
-    announce(lab, 0); /* a sampler whose seed stays: known at once */
-    announce(lab, 1);
+    announce_batch(lab, 0); /* a sampler whose seed stays: known at once */
+    announce_batch(lab, 1);
     assert_int_equal(lab_stats(lab).known_orders, 3);
     assert_int_equal(lab_stats(lab).order_searches, 2);
     assert_int_equal(lab_stats(lab).known_dropped, 0);
@@ -87,14 +64,14 @@ static void test_first_batch_comes_late(void **state)
     for (uint32_t i = 0; i < OBJECTS / 2; i++) {
         order[i] = hr_order_at(&ranked, whole, i);
     }
-    announce(lab, 1);
+    announce_batch(lab, 1);
     for (uint32_t i = 0; i < 4; i++) {
-        opened(lab, BATCH + i);
+        open_index(lab, order[BATCH + i]);
     }
     assert_int_equal(lab_stats(lab).lookahead_learned, 1);
     assert_int_equal(lab_stats(lab).order_searches, 1);
-    announce(lab, 0);
-    opened(lab, 0);
+    announce_batch(lab, 0);
+    open_index(lab, order[0]);
     awaited = 1;
     lab_until(lab, is_known);
     assert_int_equal(lab_stats(lab).known_seed, 5);
@@ -110,10 +87,10 @@ static void test_batches_of_a_silent_queue_come_first(void **state)
     open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
     make_order(5, OBJECTS);
     for (uint32_t number = 0; number < 4; number++) {
-        announce(lab, number);
+        announce_batch(lab, number);
     }
     for (uint32_t i = 0; i < 4; i++) {
-        opened(lab, BATCH + i);
+        open_index(lab, order[BATCH + i]);
     }
     lab_until(lab, is_all_there);
     assert_int_equal(lab_stats(lab).announced, 2 * BATCH);
@@ -135,21 +112,21 @@ static void test_first_mismatch_ends_it(void **state)
     struct lab *lab = *state;
     open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
     make_order(5, OBJECTS);
-    begin_epoch(lab);
+    begin_announced(lab);
     awaited = 1;
     lab_until(lab, is_known);
     order[3 * BATCH + BATCH - 1] ^= 1; /* one index of the fourth batch */
-    announce(lab, 2);
+    announce_batch(lab, 2);
     assert_int_equal(lab_stats(lab).known_dropped, 0);
-    announce(lab, 3);
+    announce_batch(lab, 3);
     assert_int_equal(lab_stats(lab).known_dropped, 1);
-    announce(lab, 4);
-    announce(lab, 5);
+    announce_batch(lab, 4);
+    announce_batch(lab, 5);
     lab_settle(lab);
     assert_int_equal(lab_stats(lab).known_dropped, 1);
     assert_int_equal(lab_stats(lab).order_searches, 1);
     make_order(7, OBJECTS);
-    announce(lab, 0);
+    announce_batch(lab, 0);
     awaited = 2;
     lab_until(lab, is_known);
     assert_int_equal(lab_stats(lab).known_seed, 7);
@@ -164,7 +141,7 @@ static void test_bound_of_what_lies_ahead(void **state)
     const unsigned half = (unsigned)(cache_bytes / size / 2);
     open_objects(lab, size, cache_bytes, HR_ORDER_MODE_AUTO);
     make_order(5, OBJECTS);
-    begin_epoch(lab);
+    begin_announced(lab);
     awaited = 1;
     lab_until(lab, is_known);
     lab_settle(lab);
@@ -176,7 +153,7 @@ static void test_bound_of_what_lies_ahead(void **state)
             lab_note(lab, key_of(order[i]));
         }
         lab_run_ms(lab, 3 * LAB_BEAT_MS);
-        announce(lab, number);
+        announce_batch(lab, number);
         lab_settle(lab);
         assert_in_range(s3_gets(lab->s3), gets + USED - 1, gets + USED + 1);
         gets = s3_gets(lab->s3);
@@ -192,9 +169,9 @@ static void test_refused_are_asked_for_later(void **state)
     const unsigned half = (unsigned)(cache_bytes / size / 2);
     open_objects(lab, size, cache_bytes, HR_ORDER_MODE_OFF);
     make_order(5, OBJECTS);
-    begin_epoch(lab);
+    begin_announced(lab);
     for (uint32_t number = 2; number < 12; number++) {
-        announce(lab, number);
+        announce_batch(lab, number);
     }
     lab_settle(lab);
     unsigned gets = s3_gets(lab->s3);
@@ -216,11 +193,11 @@ static void test_left_epoch_is_given_up(void **state)
     struct lab *lab = *state;
     open_objects(lab, 1000, 0, HR_ORDER_MODE_OFF);
     make_order(5, OBJECTS);
-    begin_epoch(lab);
-    announce(lab, 2);
+    begin_announced(lab);
+    announce_batch(lab, 2);
     lab_settle(lab);
     assert_int_equal(s3_gets(lab->s3), 3 * BATCH);
-    announce(lab, 0); /* this worker had two */
+    announce_batch(lab, 0); /* this worker had two */
     lab_settle(lab);
     assert_int_equal(lab_stats(lab).lookahead_abandoned, 2 * BATCH);
     assert_int_equal(lab_stats(lab).lookahead_waiting, 0);
@@ -232,7 +209,7 @@ static void test_off_searches_nothing(void **state)
     struct lab *lab = *state;
     open_objects(lab, 1000, 0, HR_ORDER_MODE_OFF);
     make_order(5, OBJECTS);
-    begin_epoch(lab);
+    begin_announced(lab);
     lab_settle(lab);
     assert_int_equal(lab_stats(lab).order_searches, 0);
     assert_int_equal(s3_gets(lab->s3), 2 * BATCH);
@@ -244,11 +221,11 @@ static void test_two_opens_tell_the_base(void **state)
     struct lab *lab = *state;
     open_objects(lab, 1000, 0, HR_ORDER_MODE_OFF);
     make_order(5, OBJECTS);
-    announce(lab, 0);
-    announce(lab, 1);
-    opened(lab, 0);
+    announce_batch(lab, 0);
+    announce_batch(lab, 1);
+    open_index(lab, order[0]);
     assert_int_equal(lab_stats(lab).lookahead_learned, 0);
-    opened(lab, BATCH);
+    open_index(lab, order[BATCH]);
     assert_int_equal(lab_stats(lab).lookahead_learned, 1);
     assert_int_equal(lab_stats(lab).announced, 2 * BATCH);
     lab_settle(lab);
@@ -263,9 +240,9 @@ static void test_order_of_something_else(void **state)
     for (uint32_t i = 0; i < OBJECTS; i++) {
         order[i] = (i * 257 + 100) % OBJECTS;
     }
-    begin_epoch(lab);
-    announce(lab, 2);
-    announce(lab, 3);
+    begin_announced(lab);
+    announce_batch(lab, 2);
+    announce_batch(lab, 3);
     lab_settle(lab);
     assert_int_equal(lab_stats(lab).order_searches, 1);
     assert_int_equal(lab_stats(lab).known_orders, 0);
@@ -281,16 +258,16 @@ static void test_searches_for_nothing_end(void **state)
     for (uint32_t i = 0; i < OBJECTS; i++) {
         order[i] = i;
     }
-    begin_epoch(lab);
-    announce(lab, 2);
+    begin_announced(lab);
+    announce_batch(lab, 2);
     assert_int_equal(lab_stats(lab).order_searches, 0);
     for (uint32_t i = 0; i < OBJECTS; i++) {
         order[i] = (i * 257 + 100) % OBJECTS;
     }
     for (unsigned epoch = 1; epoch <= 5; epoch++) {
         uint64_t before = lab_stats(lab).order_misses;
-        announce(lab, 0);
-        announce(lab, 1);
+        announce_batch(lab, 0);
+        announce_batch(lab, 1);
         awaited = epoch < 3 ? (unsigned)before + 1 : 3;
         lab_until(lab, has_missed);
     }

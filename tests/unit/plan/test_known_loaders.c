@@ -17,22 +17,15 @@ static void announce(struct lab *lab, uint64_t loader, uint32_t number, const ui
     hr_plan_announce(lab->plan, &part);
 }
 
-static void opened(struct lab *lab, uint32_t index)
-{
-    hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
-                        hr_tree_get(lab->plan, lab->tree)->index.names->gen,
-                        lab_entry_in(lab, lab->tree, key_of(index)));
-}
-
 /* Two batches before the workers, and opens enough to know what the indices stand for. */
 static void begin_by(struct lab *lab, uint64_t loader, const uint32_t *indices, uint32_t batch)
 {
     announce(lab, loader, 0, indices, batch);
     announce(lab, loader, 1, indices + batch, batch);
     for (uint32_t i = 0; i < 3; i++) {
-        opened(lab, indices[i]);
+        open_index(lab, indices[i]);
     }
-    opened(lab, indices[batch]);
+    open_index(lab, indices[batch]);
 }
 
 /* One rank's share of an epoch. Returns how many. */
@@ -110,14 +103,14 @@ static void test_second_batch_comes_late(void **state)
     open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
     announce(lab, LAB_LOADER, 0, order, known.batch);
     for (uint32_t i = 0; i < 4; i++) {
-        opened(lab, order[i]);
+        open_index(lab, order[i]);
     }
     awaited = 1;
     lab_until(lab, is_known);
     for (uint32_t number = 1; number * known.batch < count; number++) {
         announce(lab, LAB_LOADER, number, order + number * known.batch, known.batch);
         if (number == 1) { /* the second worker's queue is understood by its first open */
-            opened(lab, order[known.batch]);
+            open_index(lab, order[known.batch]);
             lab_settle(lab);
             assert_int_equal(count_there(lab, order, count), count);
         }

@@ -6,30 +6,13 @@
 #define LONG_MS 600000u /* never, for a test */
 #define QUIET_US 40000  /* more than between the batches that a loader begins with */
 
-static void announce(struct lab *lab, uint32_t number)
-{
-    lab_announce(lab, order, BATCH, number);
-}
-
-static void opened(struct lab *lab, uint32_t position)
-{
-    hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
-                        hr_tree_get(lab->plan, lab->tree)->index.names->gen,
-                        lab_entry_in(lab, lab->tree, key_of(order[position])));
-}
-
 /* Both workers have what they were told of, nobody waits, and the order is known. */
 static void begin_epoch(struct lab *lab, unsigned first_batch_ms)
 {
     open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
     lab->plan->options.first_batch_ms = first_batch_ms;
     make_order(5, OBJECTS);
-    announce(lab, 0);
-    announce(lab, 1);
-    for (uint32_t i = 0; i < 3; i++) {
-        opened(lab, i);
-    }
-    opened(lab, BATCH);
+    begin_announced(lab);
     awaited = 1;
     lab_until(lab, is_known);
     lab_settle(lab);
@@ -51,7 +34,7 @@ static void test_what_was_told_comes_alone(void **state)
     assert_int_equal(s3_gets(lab->s3), 2 * BATCH);
     assert_int_equal(lab_stats(lab).known_ahead, 0);
     (void)usleep(QUIET_US);
-    announce(lab, 2); /* the loader has its first batch */
+    announce_batch(lab, 2); /* the loader has its first batch */
     lab_until(lab, is_all_there);
     assert_int_equal(s3_gets(lab->s3), OBJECTS);
 }
