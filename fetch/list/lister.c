@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
 #include "fetch/list/flights.h"
+#include "fetch/list/gather.h"
 #include "fetch/list/lanes.h"
 #include "fetch/list/page.h"
 
@@ -23,14 +23,11 @@
 struct hr_lister {
     struct hr_lister_options options;
     char *prefix;
-    struct hr_index_builder *builder;
+    struct hr_gather gather;
     struct hr_flights flights;
     struct hr_list_lanes *lanes; /* NULL: page by page */
     bool wide;                   /* more than one range is listed */
     bool by_key;                 /* a page by start-after has come */
-    char home[HR_KEY_MAX + 1];   /* the directory of the first key, with its slash */
-    uint32_t home_len;           /* UINT32_MAX: no key yet */
-    bool spread;                 /* a key in another directory came */
     bool denied;
     bool plain; /* the store was found out, whatever is added or removed meanwhile */
     /* Of a single lane. */
@@ -92,17 +89,9 @@ static void finish(struct hr_lister *lister, int error, const char *message)
 {
     hr_flights_abandon(&lister->flights, false);
     if (error != 0) {
-        hr_builder_free(hr_steal_pointer(lister->builder));
+        hr_gather_drop(&lister->gather);
     }
     lister->options.done(lister->options.owner, lister, error, message);
-}
-
-static int new_builder(struct hr_lister *lister)
-{
-    int rc = hr_builder_new(&lister->builder);
-    return rc == 0 && lister->options.scratch_dir != NULL
-               ? hr_builder_scratch(lister->builder, lister->options.scratch_dir)
-               : rc;
 }
 
 /* ---- falling back ---- */
@@ -117,13 +106,13 @@ static int narrow(struct hr_lister *lister, const char *why)
         return 0;
     }
     lister->wide = false;
-    hr_builder_free(hr_steal_pointer(lister->builder));
+    hr_gather_drop(&lister->gather);
     free(hr_steal_pointer(lister->token));
     free(hr_steal_pointer(lister->last_key));
     lister->last_key_len = 0;
-    lister->progress.keys = lister->progress.pages = 0;
+    lister->progress.pages = 0;
     lister->watch = (struct hr_page_watch){.seed = lister->watch.seed};
-    int rc = new_builder(lister);
+    int rc = hr_gather_begin(&lister->gather);
     return rc < 0 ? rc : ask_plain(lister);
 }
 
@@ -143,53 +132,6 @@ static int narrow_for_good(struct hr_lister *lister, const char *why)
 #define WHY_WHOLE "the store sends all keys in one answer"
 
 /* ---- taking a page ---- */
-
-static void note_home(struct hr_lister *lister, const char *path, uint32_t path_len)
-{
-    if (lister->spread) {
-        return;
-    }
-    if (lister->home_len == UINT32_MAX) {
-        const char *slash = memrchr(path, '/', path_len);
-        uint32_t len = slash != NULL ? (uint32_t)(slash - path) + 1 : 0;
-        lister->spread = len > HR_KEY_MAX;
-        lister->home_len = lister->spread ? 0 : len;
-        memcpy(lister->home, path, lister->home_len);
-        return;
-    }
-    lister->spread = path_len < lister->home_len || memcmp(path, lister->home, lister->home_len) != 0 ||
-                     memchr(path + lister->home_len, '/', path_len - lister->home_len) != NULL;
-}
-
-static int take_keys(struct hr_lister *lister, const struct hr_call *call, uint32_t count,
-                     char message[HR_PAGE_MESSAGE_BYTES])
-{
-    char key[128];
-
-    for (uint32_t i = 0; i < count; i++) {
-        const struct hr_listed *listed = &call->listed[i];
-        const char *path = listed->key + lister->options.prefix_len;
-        uint32_t path_len = listed->key_len - lister->options.prefix_len;
-        note_home(lister, path, path_len);
-        if (!hr_filter_admits(lister->options.filter, path, path_len)) {
-            continue;
-        }
-        int rc =
-            hr_builder_add(lister->builder, path, path_len, listed->size, listed->mtime_ns, listed->etag);
-        if (rc == -EINVAL) {
-            return hr_page_fault(message, lister->progress.pages + 1,
-                                 "the key '%s' holds a zero byte, or its size is beyond 2^63",
-                                 hr_page_printable(listed, key));
-        }
-        if (rc < 0) {
-            (void)hr_page_fault(message, lister->progress.pages + 1, "%s after %" PRIu64 " keys",
-                                strerror(-rc), lister->progress.keys);
-            return rc;
-        }
-    }
-    lister->progress.keys += count;
-    return 0;
-}
 
 static int remember_last(struct hr_lister *lister, const struct hr_call *call, bool sorted)
 {
@@ -250,7 +192,7 @@ static int turn_page(struct hr_lister *lister, const struct hr_call *call, bool 
         rc = hr_page_judge_progress(&lister->watch, call, page, message);
     }
     if (rc == 0) {
-        rc = take_keys(lister, call, call->listed_count, message);
+        rc = hr_gather_add(&lister->gather, call, call->listed_count, page, message);
     }
     if (rc < 0) {
         return rc;
@@ -309,7 +251,7 @@ static int turn_wide(struct hr_lister *lister, const struct hr_flight *flight, b
         return narrow(lister, WHY_ORDER);
     }
     if (rc == 0) {
-        rc = take_keys(lister, call, take, message);
+        rc = hr_gather_add(&lister->gather, call, take, page, message);
     }
     if (rc < 0) {
         return rc;
@@ -436,12 +378,14 @@ int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **
         return -ENOMEM;
     }
     lister->options = *options;
-    lister->home_len = UINT32_MAX;
     lister->began_ns = hr_clock_wall_ns();
     lister->watch.seed = hr_random_u64();
     lister->progress.lanes_max = 1;
+    lister->gather.prefix_len = options->prefix_len;
+    lister->gather.filter = options->filter;
+    lister->gather.scratch_dir = options->scratch_dir;
     lister->prefix = malloc((size_t)options->prefix_len + 1);
-    int rc = lister->prefix == NULL ? -ENOMEM : new_builder(lister);
+    int rc = lister->prefix == NULL ? -ENOMEM : hr_gather_begin(&lister->gather);
     if (rc == 0 && options->lanes > 1) {
         rc = hr_list_lanes_new(options->prefix_len, options->lanes, options->hurry, &lister->lanes);
     }
@@ -467,20 +411,20 @@ int hr_lister_start(const struct hr_lister_options *options, struct hr_lister **
 
 struct hr_index_builder *hr_lister_take(struct hr_lister *lister)
 {
-    return hr_steal_pointer(lister->builder);
+    return hr_steal_pointer(lister->gather.builder);
 }
 
 void hr_lister_progress(const struct hr_lister *lister, struct hr_lister_progress *ret)
 {
     *ret = lister->progress;
+    ret->keys = lister->gather.keys;
     ret->probes = lister->flights.probes;
     ret->folders = lister->flights.folders;
 }
 
 bool hr_lister_all_in(const struct hr_lister *lister, const char *dir, uint32_t dir_len)
 {
-    uint32_t len = dir_len > 0 ? dir_len + 1 : 0;
-    return !lister->spread && lister->home_len == len && memcmp(lister->home, dir, dir_len) == 0;
+    return hr_gather_all_in(&lister->gather, dir, dir_len);
 }
 
 bool hr_lister_denied(const struct hr_lister *lister)
@@ -510,7 +454,7 @@ void hr_lister_free(struct hr_lister *lister)
     }
     hr_flights_abandon(&lister->flights, false);
     hr_list_lanes_free(lister->lanes);
-    hr_builder_free(lister->builder);
+    hr_gather_drop(&lister->gather);
     free(lister->prefix);
     free(lister->token);
     free(lister->last_key);

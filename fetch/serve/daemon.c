@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <limits.h>
 #include <malloc.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,7 +12,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -21,8 +19,8 @@
 #include "fetch/base/block.h"
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
-#include "fetch/base/limits.h"
 #include "fetch/base/log.h"
+#include "fetch/serve/budgets.h"
 #include "fetch/serve/contexts.h"
 #include "fetch/serve/crash.h"
 #include "fetch/serve/jobs.h"
@@ -36,15 +34,12 @@
 #define HR_BLOCKS_KEPT_MS 2000 /* longer than a round trip with a cell behind it: no gap of a stream */
 #define HR_USE_CLOCK_MS 10000  /* step of the clock that clients note; only its order matters */
 #define HR_FIRST_BATCH_MS                                                                                    \
-    1000                     /* local: 80 to 250 ms for 64 pictures; after that it is somebody's slow start */
-#define HR_NET_THREADS_MAX 4 /* net_threads=auto: one carries 20 k small requests/s or 1 GB/s of TLS */
-#define HR_FILES_BESIDE 64   /* open files beside the connections': sockets, log, journal, index */
-#define HR_MEMORY_LEAST (32u << 20) /* bytes; the least that the setting allows */
-#define HR_OPEN_FILES (1 << 16)     /* connections, writers' files; less where the hard limit is lower */
+    1000 /* local: 80 to 250 ms for 64 pictures; after that it is somebody's slow start */
 
 struct daemon {
     const char *cache_dir;
     const struct hr_settings *settings;
+    struct hr_budgets budgets;
     struct hr_loop *loop;
     struct hr_http *http;
     struct hr_stores *stores;
@@ -162,57 +157,11 @@ static void on_heartbeat(void *owner)
     (void)hr_loop_arm(daemon->loop, &daemon->heartbeat, HR_HEARTBEAT_MS);
 }
 
-static void raise_limits(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < HR_OPEN_FILES) {
-        limit.rlim_cur = limit.rlim_max < HR_OPEN_FILES ? limit.rlim_max : HR_OPEN_FILES;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
-/* The setting, or what the limit of open files leaves room for: one that fetches may hold a file as well. */
-static unsigned connection_budget(const struct hr_settings *settings)
-{
-    struct rlimit limit;
-    uint64_t asked = hr_settings_count(settings, HR_SETTING_CONNECTIONS);
-    uint64_t room = asked;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        room = limit.rlim_cur > HR_FILES_BESIDE ? (limit.rlim_cur - HR_FILES_BESIDE) / 2 : 1;
-    }
-    return (unsigned)(asked < room ? asked : room > 0 ? room : 1);
-}
-
-/* The setting, or a quarter of the cgroup's memory: the job lives in there too. */
-static uint64_t memory_budget(const struct hr_settings *settings)
-{
-    uint64_t asked = hr_settings_bytes(settings, HR_SETTING_MEMORY, 0);
-    uint64_t room = hr_limit_memory("/proc/self/cgroup", "/sys/fs/cgroup") / 4;
-    room = room < HR_MEMORY_LEAST ? HR_MEMORY_LEAST : room;
-    return asked < room ? asked : room;
-}
-
-/* Those that we may run on, or as many as a quota is worth. */
-static uint64_t usable_cores(void)
-{
-    cpu_set_t ours;
-    uint64_t quota = hr_limit_cores("/proc/self/cgroup", "/sys/fs/cgroup");
-    uint64_t cores = sched_getaffinity(0, sizeof ours, &ours) == 0 ? (uint64_t)CPU_COUNT(&ours)
-                                                                   : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
-    return quota < cores ? quota : cores;
-}
-
 static int open_network(struct daemon *daemon, char message[256])
 {
-    uint64_t threads = hr_settings_count(daemon->settings, HR_SETTING_NET_THREADS);
-    if (threads == 0) {
-        uint64_t cores = usable_cores();
-        threads = cores > 4 ? cores / 4 : 1;
-        threads = threads > HR_NET_THREADS_MAX ? HR_NET_THREADS_MAX : threads;
-    }
     struct hr_http_options http = {
-        .threads = (unsigned)threads,
-        .max_connections = connection_budget(daemon->settings),
+        .threads = daemon->budgets.net_threads,
+        .max_connections = daemon->budgets.connections,
         .user_agent = "headrace/" HR_VERSION,
     };
     int error = hr_http_new(&http, daemon->loop, &daemon->http);
@@ -222,7 +171,7 @@ static int open_network(struct daemon *daemon, char message[256])
             .http = daemon->http,
             .timeout_ms = (unsigned)hr_settings_seconds(daemon->settings, HR_SETTING_TIMEOUT_S) * 1000,
             .hedges = hr_settings_bool(daemon->settings, HR_SETTING_HEDGE),
-            .connections = connection_budget(daemon->settings),
+            .connections = daemon->budgets.connections,
         };
         error = hr_stores_new(&stores, &daemon->stores);
     }
@@ -234,13 +183,6 @@ static int open_network(struct daemon *daemon, char message[256])
     return error;
 }
 
-static unsigned list_lanes(const struct hr_settings *settings)
-{
-    unsigned lanes = (unsigned)hr_settings_count(settings, HR_SETTING_LIST_LANES);
-    unsigned connections = connection_budget(settings);
-    return lanes < connections ? lanes : connections;
-}
-
 static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char message[256])
 {
     const struct hr_settings *settings = daemon->settings;
@@ -250,9 +192,9 @@ static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char messag
         .cache_dir = daemon->cache_dir,
         .boot = boot,
         .born_ns = hr_shm_born_ns(&daemon->shm),
-        .connections = connection_budget(settings),
-        .list_lanes = list_lanes(settings),
-        .memory_bytes = memory_budget(settings),
+        .connections = daemon->budgets.connections,
+        .list_lanes = daemon->budgets.list_lanes,
+        .memory_bytes = daemon->budgets.memory_bytes,
         .lookahead = hr_settings_bool(settings, HR_SETTING_LOOKAHEAD),
         .first_batch_ms = HR_FIRST_BATCH_MS,
         .order_search = hr_settings_enum(settings, HR_SETTING_ORDER_SEARCH),
@@ -301,8 +243,8 @@ static int open_eyes(struct daemon *daemon)
         .plan = daemon->plan,
         .stores = daemon->stores,
         .cache = daemon->cache,
-        .connections = connection_budget(daemon->settings),
-        .memory_bytes = memory_budget(daemon->settings),
+        .connections = daemon->budgets.connections,
+        .memory_bytes = daemon->budgets.memory_bytes,
     };
     int error = hr_jobs_new(&jobs, &daemon->jobs);
     return error < 0 ? error : hr_waits_new(daemon->plan, hr_jobs_waited, daemon->jobs, &daemon->waits);
@@ -471,7 +413,7 @@ int hr_daemon_run(const char *cache_dir, const struct hr_settings *settings, int
         return 1;
     }
     open_log(settings, cache_dir);
-    raise_limits();
+    hr_budgets_take(settings, &daemon.budgets);
     error = start(&daemon, message);
     if (error == 0) {
         hr_log(HR_LOG_INFO, "serving version=%s pid=%d cache_dir=%s", HR_VERSION, (int)getpid(), cache_dir);

@@ -6,23 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
 
 /* Where the caller sets none: 10,000 keys of 3 KiB encoded, twice over. */
 #define BODY_MAX_BYTES (64 * 1024 * 1024)
 #define LIKELY_MAX_BYTES (1ULL << 36) /* an expectation beyond 64 GiB is none */
-#define REDIRECTS_MAX 3               /* in a row, from the store's own address */
-#define REGION_TRIES_MAX 3
-#define CLOCK_TRIES_MAX 2
-#define CREDENTIAL_TRIES_MAX 2
-#define FEW_MAX 4 /* broken answers that are asked for again */
+#define FEW_MAX 4                     /* broken answers that are asked for again */
 /* Ours: an object store answers in tens of milliseconds, a listing of some stores in seconds. */
 #define GET_FIRST_BYTE_MS 10000
 #define LIST_FIRST_BYTE_MS 30000
 #define SLOWEST_BYTES_PER_MS 100 /* 100 KB/s: what a body may take beyond the call's time */
-#define REFUSED_MS 10000         /* refused credentials are not tried again for so long, unless they change */
-#define CLOCK_SAME_MS 1000       /* Date has whole seconds */
 
 static void run_step(struct hr_call_run *run);
 
@@ -251,97 +244,6 @@ static void wait_and_retry(struct hr_call_run *run)
     run->waits++;
 }
 
-static bool follow(struct hr_call_run *run, const struct hr_http_request *request)
-{
-    hr_cleanup(hr_buf_release) struct hr_buf target = HR_BUF_INIT(16384);
-    const char *location = hr_http_answer(request, "location");
-
-    if (location == NULL || run->redirects >= REDIRECTS_MAX ||
-        hr_redirect_resolve(request->url, location, &target) < 0) {
-        return false;
-    }
-    free(run->redirect);
-    run->redirect = hr_steal_pointer(target.data);
-    run->redirects++;
-    return true;
-}
-
-static bool set_clock(struct hr_call_run *run)
-{
-    struct hr_store *store = run->store;
-
-    if (run->judged.server_ms == 0 || run->clock_tries++ >= CLOCK_TRIES_MAX) {
-        return false;
-    }
-    int64_t skew_ms = run->judged.server_ms - hr_clock_wall_ns() / 1000000;
-    if (llabs(skew_ms - run->skew_ms) <= CLOCK_SAME_MS) {
-        return false;
-    }
-    store->skew_ms = skew_ms;
-    return true;
-}
-
-static bool renew(struct hr_call_run *run)
-{
-    struct hr_store *store = run->store;
-
-    if (run->credential_tries++ >= CREDENTIAL_TRIES_MAX) {
-        return false;
-    }
-    return run->generation != hr_store_generation(store) || hr_store_reload_credentials(store);
-}
-
-static bool move_region(struct hr_call_run *run)
-{
-    struct hr_store *store = run->store;
-
-    if (run->region_tries++ >= REGION_TRIES_MAX) {
-        return false;
-    }
-    if (run->judged.region[0] != '\0') {
-        (void)hr_store_learn_region(store, run->judged.region);
-    }
-    return strcmp(store->region, run->region) != 0;
-}
-
-/* The credentials as such were refused: the calls that follow need not ask the store again to learn it. */
-static void remember_refusal(struct hr_call_run *run)
-{
-    struct hr_store *store = run->store;
-
-    if (!store->proven && run->generation == hr_store_generation(store)) {
-        store->refused_until_ms = hr_clock_ms() + REFUSED_MS;
-        (void)snprintf(store->refused_text, sizeof(store->refused_text), "%s", run->judged.text);
-    }
-}
-
-/* Whether the failure can be answered by sending something else at once. */
-static bool can_mend(struct hr_call_run *run, const struct hr_http_request *request)
-{
-    /* An answer that names another region than the one we signed for explains every kind of refusal. */
-    if (run->judged.region[0] != '\0' && strcmp(run->judged.region, run->region) != 0 &&
-        run->judged.verdict.action != HR_ACTION_RETRY && run->judged.verdict.action != HR_ACTION_THROTTLED &&
-        move_region(run)) {
-        return true;
-    }
-    switch (run->judged.verdict.action) {
-    case HR_ACTION_CLOCK:
-        return set_clock(run);
-    case HR_ACTION_CREDENTIALS:
-        if (renew(run)) {
-            return true;
-        }
-        remember_refusal(run);
-        return false;
-    case HR_ACTION_REGION:
-        return move_region(run);
-    case HR_ACTION_REDIRECT:
-        return follow(run, request);
-    default:
-        return false;
-    }
-}
-
 static void decide(struct hr_call_run *run, const struct hr_http_request *request)
 {
     struct hr_store *store = run->store;
@@ -356,7 +258,7 @@ static void decide(struct hr_call_run *run, const struct hr_http_request *reques
         store->stores->stats.throttled += action == HR_ACTION_THROTTLED;
         run->throttled += action == HR_ACTION_THROTTLED;
         wait_and_retry(run);
-    } else if (can_mend(run, request)) {
+    } else if (hr_run_mend(run, request)) {
         run_step(run);
     } else {
         finish(run, run->judged.verdict.error);

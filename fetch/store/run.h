@@ -1,4 +1,4 @@
-/* A call under way: what call.c and call_hedge.c share. */
+/* A call under way: what the files call*.c share. */
 #ifndef HR_STORE_RUN_H
 #define HR_STORE_RUN_H
 
@@ -37,6 +37,10 @@ int hr_run_submit(struct hr_call_run *run, const struct hr_http_request *rival, 
 /* call_text.c: the last answer was a failure, and another request follows: people are told when that lasts.
  */
 void hr_run_tell(const struct hr_call_run *run);
+
+/* call_mend.c: the last answer (request) was a failure. True: the run, or its store, has changed so that the
+ * next request may be answered; it can go at once. */
+bool hr_run_mend(struct hr_call_run *run, const struct hr_http_request *request);
 
 /* call_hedge.c */
 /* A request has just left: watches how long it takes. */
