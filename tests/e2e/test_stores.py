@@ -31,6 +31,15 @@ def same_tree(job, data, local):
     proc.expect(have == want, "the trees differ", "missing: %s" % sorted(missing)[:6], "extra: %s" % sorted(extra)[:6])
 
 
+def epoch(store):
+    """Every object by one GET, and the digests of the local folder."""
+    with scene(store=store, delay_ms=5) as s:
+        want = training.local(s.local, script=training.STAND_IN)
+        training.expect_same(training.mapped(s.job, s.data, script=training.STAND_IN), want)
+        headrace.wait_idle(s.job)
+        training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+
+
 @test(("nginx", "rclone"))
 def test_rclone_mixed_tree():
     with scene(fixtures.mixed()) as s:
@@ -59,11 +68,7 @@ def test_seaweedfs_large_objects():
 
 @test(("nginx", "weed"), timeout=120)
 def test_seaweedfs_epoch():
-    with scene(store=servers.SeaweedFS, delay_ms=5) as s:
-        want = training.local(s.local, script=training.STAND_IN)
-        training.expect_same(training.mapped(s.job, s.data, script=training.STAND_IN), want)
-        headrace.wait_idle(s.job)
-        training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+    epoch(servers.SeaweedFS)
 
 
 @test(("nginx", "weed"), timeout=90)
@@ -88,11 +93,7 @@ def test_versitygw_large_objects():
 
 @test(("nginx", "versitygw"), timeout=90)
 def test_versitygw_epoch():
-    with scene(store=servers.Versitygw, delay_ms=5) as s:
-        want = training.local(s.local, script=training.STAND_IN)
-        training.expect_same(training.mapped(s.job, s.data, script=training.STAND_IN), want)
-        headrace.wait_idle(s.job)
-        training.expect_one_get_each(s.front.log(), s.job, s.fixture)
+    epoch(servers.Versitygw)
 
 
 @test(("nginx", "versitygw"), timeout=90)

@@ -10,6 +10,8 @@ import time
 import urllib.parse
 import xml.sax.saxutils
 
+from . import proc
+
 
 class Quiet(socketserver.ThreadingMixIn, http.server.HTTPServer):
     daemon_threads = True
@@ -43,7 +45,7 @@ class Base(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-class Local:
+class Local(proc.Served):
     """A server in a thread of this process."""
 
     def __init__(self):
@@ -54,19 +56,9 @@ class Local:
         self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self.thread.start()
 
-    @property
-    def url(self):
-        return "http://127.0.0.1:%d" % self.port
-
     def stop(self):
         self.http.shutdown()
         self.http.server_close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *what):
-        self.stop()
 
 
 class FaultProxy(Local):

@@ -98,7 +98,7 @@ sub go {
 Request = collections.namedtuple("Request", "method status bytes start end connection path query range")
 
 
-class Front:
+class Front(proc.Served):
     """nginx before `server` (proxied with Host and URI untouched) or over the folder `static`.
 
     delay_ms: first byte; sigma > 0 makes it lognormal with that median. slow_down: every n-th request is a 503 SlowDown.
@@ -150,19 +150,6 @@ class Front:
         return {"load": "load_module %s/ngx_http_perl_module.so;" % paths.NGINX_MODULES, "workers": 1,
                 "scripts": "perl_modules %s; perl_require wait.pm;" % self.folder,
                 "locations": PERL_LOCATIONS % {"content": content}}
-
-    @property
-    def url(self):
-        return "http://127.0.0.1:%d" % self.port
-
-    def stop(self):
-        proc.stop(self.child)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *what):
-        self.stop()
 
     def mark(self):
         """A place in the log: what comes after it is one measurement."""

@@ -207,6 +207,25 @@ def stop(child, seconds=5):
         child.wait(seconds)
 
 
+class Served:
+    """What listens on `port` of this machine, from its making until stop()."""
+    port = 0
+    child = None  # of start()
+
+    @property
+    def url(self):
+        return "http://127.0.0.1:%d" % self.port
+
+    def stop(self):
+        stop(self.child)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.stop()
+
+
 def run(argv, timeout=60, **options):
     """subprocess.run with captured bytes and a limit; past it the child's whole session is killed."""
     adopt_orphans()

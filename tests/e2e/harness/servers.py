@@ -7,15 +7,13 @@ from . import paths, proc, s3
 ACCESS, SECRET = "testkey", "testsecret123"
 
 
-class Server:
+class Server(proc.Served):
     """A running S3 server. port, access, secret; `folder` is its private place."""
     program = ""
     attempts = 3  # a free port can be taken between the asking and the listening
 
     def __init__(self, access=ACCESS, secret=SECRET):
         self.access, self.secret = access, secret
-        self.child = None
-        self.port = 0
         self.folder = proc.temp_folder("headrace-%s-" % type(self).__name__.lower())
         self.binary = paths.find_program(self.program)
         if not self.binary:
@@ -38,21 +36,8 @@ class Server:
     def command(self):
         raise NotImplementedError
 
-    @property
-    def url(self):
-        return "http://127.0.0.1:%d" % self.port
-
     def client(self):
         return s3.Client(self.port, self.access, self.secret)
-
-    def stop(self):
-        proc.stop(self.child)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *what):
-        self.stop()
 
 
 class Rclone(Server):

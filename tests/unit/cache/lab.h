@@ -324,6 +324,13 @@ LAB_FN unsigned lab_count(const struct lab *lab, const char *folder)
     return lab_count_files(path);
 }
 
+LAB_FN struct hr_cache_stats lab_stats(const struct lab *lab)
+{
+    struct hr_cache_stats stats;
+    hr_cache_stats(lab->cache, &stats);
+    return stats;
+}
+
 /* Lets unlinks and everything else that is under way end. */
 LAB_FN void lab_on_timer(void *owner)
 {
@@ -345,6 +352,22 @@ LAB_FN void lab_await_gone(struct lab *lab, uint64_t id)
         lab_linger(lab, 10);
     }
     assert_false(lab_file_there(lab, id));
+}
+
+/* cmocka's, of tests that open the cache themselves. */
+LAB_FN int lab_set_up(void **state)
+{
+    struct lab *lab = malloc(sizeof(*lab));
+    lab_start(lab);
+    *state = lab;
+    return 0;
+}
+
+LAB_FN int lab_tear_down(void **state)
+{
+    lab_end(*state);
+    free(*state);
+    return 0;
 }
 
 #endif

@@ -3,28 +3,6 @@
 
 #include <sys/mount.h>
 
-static int setup(void **state)
-{
-    struct lab *lab = malloc(sizeof(*lab));
-    lab_start(lab);
-    *state = lab;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    lab_end(*state);
-    free(*state);
-    return 0;
-}
-
-static struct hr_cache_stats stats_of(struct lab *lab)
-{
-    struct hr_cache_stats stats;
-    hr_cache_stats(lab->cache, &stats);
-    return stats;
-}
-
 static void put_and_find(void **state)
 {
     struct lab *lab = *state;
@@ -47,7 +25,7 @@ static void put_and_find(void **state)
     }
     assert_int_equal(lab_count(lab, "spool"), 0);
     assert_int_equal(lab_count(lab, "objects"), 6);
-    struct hr_cache_stats stats = stats_of(lab);
+    struct hr_cache_stats stats = lab_stats(lab);
     assert_int_equal(stats.objects, 6);
     assert_int_equal(stats.bytes, 3 * 4096 + 4096 + 102400 + 3 * MIB + 4096);
     assert_int_equal(stats.writes_in_flight, 0);
@@ -108,7 +86,7 @@ static void parts_any_order(void **state)
                     lab_linger(lab, 5); /* so that some are written before finish */
                 }
                 assert_null(lab_find(lab, key, "e")); /* there may be a file; nobody knows of it */
-                assert_int_equal(stats_of(lab).objects, o * 2 + (unsigned)with_md5);
+                assert_int_equal(lab_stats(lab).objects, o * 2 + (unsigned)with_md5);
             }
             assert_int_equal(lab_part(&put, key, size, 1), -EINVAL);
             hr_put_finish(put.put, with_md5 ? &verify : NULL);
@@ -161,7 +139,7 @@ static void gap_is_an_error(void **state)
     assert_int_equal(put.error, -EINVAL);
     assert_int_equal(put.written_bytes, 900);
     assert_int_equal(lab_count(lab, "objects") + lab_count(lab, "spool"), 0);
-    assert_int_equal(stats_of(lab).bytes, 0);
+    assert_int_equal(lab_stats(lab).bytes, 0);
 }
 
 static void fill_verify(struct hr_verify *verify, uint32_t kind, bool md5, const void *bytes, size_t len)
@@ -250,7 +228,7 @@ static void every_verification(void **state)
             assert_true(bad ? !lab_find(lab, key, "e") : lab_file_right(lab, put.file_id, key, size));
         }
     }
-    assert_int_equal(stats_of(lab).verify_failures, failures);
+    assert_int_equal(lab_stats(lab).verify_failures, failures);
     assert_int_equal(lab_count(lab, "objects"), failures);
     assert_int_equal(lab_count(lab, "spool"), 0);
 }
@@ -278,12 +256,12 @@ static void evicts_least_recently_used(void **state)
     assert_non_null(lab_find(lab, "k0", "e"));
     assert_null(lab_find(lab, "k1", "e"));
     assert_true(lab_file_right(lab, ids[0], "k0", MIB));
-    struct hr_cache_stats stats = stats_of(lab);
+    struct hr_cache_stats stats = lab_stats(lab);
     assert_int_equal(stats.evictions, 2);
     assert_int_equal(stats.evicted_bytes, 2 * MIB);
     assert_int_equal(stats.bytes, 4 * MIB);
     assert_int_equal(hr_cache_make_room(lab->cache, 4 * MIB), 0);
-    assert_int_equal(stats_of(lab).objects, 0);
+    assert_int_equal(lab_stats(lab).objects, 0);
     assert_int_equal(hr_cache_make_room(lab->cache, 4 * MIB + 1), -ENOSPC);
 }
 
@@ -306,7 +284,7 @@ static void drop_and_replace(void **state)
     assert_int_equal(lab->evicted_count, 2);
     assert_null(lab_find(lab, "k", "e"));
     lab_await_gone(lab, second);
-    assert_int_equal(stats_of(lab).bytes, 0);
+    assert_int_equal(lab_stats(lab).bytes, 0);
 }
 
 static void small_budget(void **state)
@@ -319,7 +297,7 @@ static void small_budget(void **state)
     assert_int_equal(lab_begin(lab, &one, "big", "e", 2 * MIB + 1), -ENOSPC);
     assert_int_equal(lab_begin(lab, &one, "big", "e", UINT64_MAX), -ENOSPC);
     assert_int_equal(lab_begin(lab, &one, "one", "e", 2 * MIB), 0);
-    assert_int_equal(stats_of(lab).bytes, 2 * MIB);
+    assert_int_equal(lab_stats(lab).bytes, 2 * MIB);
     assert_int_equal(lab_begin(lab, &two, "two", "e", 1), -EAGAIN);
     assert_int_equal(lab_part(&one, "one", 0, 2 * MIB), 0);
     hr_put_finish(one.put, NULL);
@@ -347,13 +325,13 @@ static void abort_everywhere(void **state)
             hr_put_finish(put.put, NULL);
         }
         hr_put_abort(put.put);
-        for (int i = 0; i < 500 && stats_of(lab).writes_in_flight; i++) {
+        for (int i = 0; i < 500 && lab_stats(lab).writes_in_flight; i++) {
             lab_linger(lab, 5);
         }
-        assert_int_equal(stats_of(lab).writes_in_flight, 0);
+        assert_int_equal(lab_stats(lab).writes_in_flight, 0);
         assert_false(put.done);
         assert_int_equal(put.written_bytes, stage == 0 ? 0 : stage == 3 ? 100000 : 50000);
-        assert_int_equal(stats_of(lab).bytes, 0);
+        assert_int_equal(lab_stats(lab).bytes, 0);
         assert_int_equal(lab_count(lab, "objects") + lab_count(lab, "spool"), 0);
     }
 }
@@ -407,10 +385,10 @@ static void each_of_a_source(void **state)
 /* Until every file that was given up is unlinked. */
 static void settle_unlinks(struct lab *lab)
 {
-    for (int i = 0; i < 500 && lab_count(lab, "objects") != stats_of(lab).objects; i++) {
+    for (int i = 0; i < 500 && lab_count(lab, "objects") != lab_stats(lab).objects; i++) {
         lab_linger(lab, 5);
     }
-    assert_int_equal(lab_count(lab, "objects"), stats_of(lab).objects);
+    assert_int_equal(lab_count(lab, "objects"), lab_stats(lab).objects);
 }
 
 /* The disk is full before the budget is. */
@@ -504,20 +482,20 @@ static void free_floor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(put_and_find, setup, teardown),
-        cmocka_unit_test_setup_teardown(put_bad_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(parts_any_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(numbers_and_folders, setup, teardown),
-        cmocka_unit_test_setup_teardown(gap_is_an_error, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_verification, setup, teardown),
-        cmocka_unit_test_setup_teardown(evicts_least_recently_used, setup, teardown),
-        cmocka_unit_test_setup_teardown(drop_and_replace, setup, teardown),
-        cmocka_unit_test_setup_teardown(small_budget, setup, teardown),
-        cmocka_unit_test_setup_teardown(abort_everywhere, setup, teardown),
-        cmocka_unit_test_setup_teardown(close_with_puts_under_way, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_of_a_source, setup, teardown),
-        cmocka_unit_test_setup_teardown(full_disk, setup, teardown),
-        cmocka_unit_test_setup_teardown(free_floor, setup, teardown),
+        cmocka_unit_test_setup_teardown(put_and_find, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(put_bad_names, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(parts_any_order, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(numbers_and_folders, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(gap_is_an_error, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(every_verification, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(evicts_least_recently_used, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(drop_and_replace, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(small_budget, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(abort_everywhere, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(close_with_puts_under_way, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(each_of_a_source, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(full_disk, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(free_floor, lab_set_up, lab_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

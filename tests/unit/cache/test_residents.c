@@ -6,21 +6,6 @@
 
 #include "fetch/cache/residents.h"
 
-static int setup(void **state)
-{
-    struct lab *lab = malloc(sizeof(*lab));
-    lab_start(lab);
-    *state = lab;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    lab_end(*state);
-    free(*state);
-    return 0;
-}
-
 static void stat_id(const struct lab *lab, uint64_t id, struct stat *st)
 {
     char path[PATH_MAX];
@@ -228,10 +213,10 @@ static void reader_beside_writer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(life_of_a_record, setup, teardown),
-        cmocka_unit_test_setup_teardown(growth_through_puts, setup, teardown),
-        cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
-        cmocka_unit_test_setup_teardown(reader_beside_writer, setup, teardown),
+        cmocka_unit_test_setup_teardown(life_of_a_record, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(growth_through_puts, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(tombstones, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(reader_beside_writer, lab_set_up, lab_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,39 +3,17 @@
 
 #include "fetch/cache/record.h"
 
-static int setup(void **state)
-{
-    struct lab *lab = malloc(sizeof(*lab));
-    lab_start(lab);
-    *state = lab;
-    return 0;
-}
-
 /* Hundreds of lives, each with its fsync: in memory where there is such a place. */
 static int setup_quick(void **state)
 {
     char home[] = "/dev/shm/headrace-test-XXXXXX";
     if (!mkdtemp(home)) {
-        return setup(state);
+        return lab_set_up(state);
     }
     struct lab *lab = malloc(sizeof(*lab));
     lab_start_in(lab, home);
     *state = lab;
     return 0;
-}
-
-static int teardown(void **state)
-{
-    lab_end(*state);
-    free(*state);
-    return 0;
-}
-
-static struct hr_cache_stats stats_of(struct lab *lab)
-{
-    struct hr_cache_stats stats;
-    hr_cache_stats(lab->cache, &stats);
-    return stats;
 }
 
 static void put_many(struct lab *lab, const char *prefix, int count, uint64_t *ret_ids)
@@ -53,13 +31,13 @@ static void adopted(void **state)
     uint64_t ids[50];
     lab_open(lab);
     put_many(lab, "k", 50, ids);
-    uint64_t bytes = stats_of(lab).bytes;
+    uint64_t bytes = lab_stats(lab).bytes;
     for (int life = 0; life < 40; life++) { /* more lives than segments are kept */
         lab_close(lab);
         lab_open(lab);
-        assert_int_equal(stats_of(lab).adopted, 50);
+        assert_int_equal(lab_stats(lab).adopted, 50);
     }
-    assert_int_equal(stats_of(lab).bytes, bytes);
+    assert_int_equal(lab_stats(lab).bytes, bytes);
     assert_true(lab_count(lab, "records") < 30);
     assert_int_equal(lab->evicted_count, 0);
     for (int i = 0; i < 50; i++) {
@@ -85,7 +63,7 @@ static void smaller_budget(void **state)
     lab_close(lab);
     lab->size_bytes = 10 * 4096;
     lab_open(lab);
-    assert_int_equal(stats_of(lab).objects, 10);
+    assert_int_equal(lab_stats(lab).objects, 10);
     assert_int_equal(lab->evicted_count, 0);
     assert_non_null(lab_find(lab, "k49", "e"));
     assert_null(lab_find(lab, "k39", "e"));
@@ -123,7 +101,7 @@ static void spoiled_files_are_forgotten(void **state)
         spoil_file(path, (enum spoiling)how);
     }
     lab_open(lab);
-    assert_int_equal(stats_of(lab).adopted, 2);
+    assert_int_equal(lab_stats(lab).adopted, 2);
     for (int how = 0; how < SPOILINGS; how++) {
         struct stat st;
         char path[PATH_MAX];
@@ -154,7 +132,7 @@ static void foreign_files(void **state)
         lab->dir);
     lab_run_command(command);
     lab_open(lab);
-    assert_int_equal(stats_of(lab).adopted, 3);
+    assert_int_equal(lab_stats(lab).adopted, 3);
     assert_int_equal(lab_count(lab, "objects"), 3);
     assert_int_equal(lab_count(lab, "spool"), 0);
     assert_int_equal(access("/etc/passwd", F_OK), 0);
@@ -163,7 +141,7 @@ static void foreign_files(void **state)
     assert_true(id > ids[2] && id < (1ull << 62));
     lab_close(lab);
     lab_open(lab);
-    assert_int_equal(stats_of(lab).adopted, 4);
+    assert_int_equal(lab_stats(lab).adopted, 4);
 }
 
 /* The one segment that has objects, its path. */
@@ -231,8 +209,8 @@ static void torn_tail(void **state)
         uint64_t expected = cut < HR_RECORD_HEAD_BYTES ? 0 : (cut - HR_RECORD_HEAD_BYTES) / record;
         write_file(original, bytes, cut);
         lab_open(lab);
-        assert_int_equal(stats_of(lab).adopted, expected > OBJECTS ? OBJECTS : expected);
-        assert_int_equal(lab_count(lab, "objects"), stats_of(lab).adopted);
+        assert_int_equal(lab_stats(lab).adopted, expected > OBJECTS ? OBJECTS : expected);
+        assert_int_equal(lab_count(lab, "objects"), lab_stats(lab).adopted);
         for (int i = 0; i < OBJECTS; i++) {
             char key[8];
             (void)snprintf(key, sizeof(key), "k%d", i);
@@ -318,7 +296,7 @@ static void other_boot(void **state)
     find_segment(lab, segment);
     as_other_boot(segment, true);
     lab_open(lab);
-    assert_int_equal(stats_of(lab).adopted, 5);
+    assert_int_equal(lab_stats(lab).adopted, 5);
     lab_close(lab);
     /* Without the mark: nothing proves that the bytes reached the disk. */
     char command[1024];
@@ -330,7 +308,7 @@ static void other_boot(void **state)
     find_segment(lab, segment);
     as_other_boot(segment, false);
     lab_open(lab);
-    assert_int_equal(stats_of(lab).adopted, 0);
+    assert_int_equal(lab_stats(lab).adopted, 0);
     assert_int_equal(lab_count(lab, "objects"), 0);
     lab_close(lab);
 }
@@ -360,7 +338,7 @@ static void other_layout(void **state)
     bytes[3] = '1';
     write_file(path, bytes, len);
     lab_open(lab);
-    assert_int_equal(stats_of(lab).adopted, 0);
+    assert_int_equal(lab_stats(lab).adopted, 0);
     assert_int_equal(lab_count(lab, "objects"), 0);
     assert_int_equal(lab_count(lab, "records"), 1); /* ids */
     uint64_t id = 0;
@@ -368,7 +346,7 @@ static void other_layout(void **state)
     assert_true(id > ids[4]);
     lab_close(lab);
     lab_open(lab);
-    assert_int_equal(stats_of(lab).adopted, 1);
+    assert_int_equal(lab_stats(lab).adopted, 1);
 }
 
 /* Much more is written than kept: the journal stays small and right. */
@@ -390,13 +368,13 @@ static void cleaning(void **state)
             hr_cache_touch(lab->cache, ids[k]);
         }
     }
-    assert_true(stats_of(lab).evictions > 5000);
+    assert_true(lab_stats(lab).evictions > 5000);
     char command[1024];
     (void)snprintf(command, sizeof(command), "test $(du -sk '%s'/records | cut -f1) -lt 6144", lab->dir);
     lab_run_command(command);
     lab_close(lab);
     lab_open(lab);
-    assert_int_equal(stats_of(lab).adopted, KEPT);
+    assert_int_equal(lab_stats(lab).adopted, KEPT);
     for (int k = 0; k < 8; k++) {
         char key[64];
         (void)snprintf(key, sizeof(key), "early%d", k);
@@ -409,15 +387,15 @@ static void cleaning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(adopted, setup, teardown),
-        cmocka_unit_test_setup_teardown(smaller_budget, setup, teardown),
-        cmocka_unit_test_setup_teardown(spoiled_files_are_forgotten, setup, teardown),
-        cmocka_unit_test_setup_teardown(foreign_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(torn_tail, setup_quick, teardown),
-        cmocka_unit_test_setup_teardown(ids_never_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_boot, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_layout, setup, teardown),
-        cmocka_unit_test_setup_teardown(cleaning, setup, teardown),
+        cmocka_unit_test_setup_teardown(adopted, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(smaller_budget, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(spoiled_files_are_forgotten, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(foreign_files, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(torn_tail, setup_quick, lab_tear_down),
+        cmocka_unit_test_setup_teardown(ids_never_again, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(other_boot, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(other_layout, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(cleaning, lab_set_up, lab_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
