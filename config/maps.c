@@ -82,7 +82,7 @@ static int parse_path(struct hr_piece text, struct hr_map *map, struct hr_say *s
     return 0;
 }
 
-static int parse_scheme(struct hr_piece *url, struct hr_map *map, struct hr_say *say)
+static int parse_scheme(struct hr_piece *url, struct hr_say *say)
 {
     struct hr_piece scheme;
     if (!hr_piece_cut(url, ':', &scheme) || url->len < 2 || url->at[0] != '/' || url->at[1] != '/') {
@@ -91,7 +91,6 @@ static int parse_scheme(struct hr_piece *url, struct hr_map *map, struct hr_say 
     }
     *url = (struct hr_piece){url->at + 2, url->len - 2};
     if (hr_value_word("s3", scheme.at, scheme.len) == 0) {
-        map->scheme = HR_MAP_S3;
         return 0;
     }
     bool later = hr_value_word("gs|az|ais|file", scheme.at, scheme.len) >= 0;
@@ -286,7 +285,7 @@ static int parse_map(struct hr_piece text, struct hr_maps *ret, struct hr_say *s
     }
     int error = parse_path(path, map, say);
     if (error == 0) {
-        error = parse_scheme(&url, map, say);
+        error = parse_scheme(&url, say);
     }
     if (error == 0) {
         error = parse_bucket(&url, map, say);

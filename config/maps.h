@@ -22,8 +22,6 @@
 #define HR_MAP_OPTION_TEXT_MAX 1024 /* bytes of a map's names and values, terminators included */
 #define HR_MAPS_MESSAGE_BYTES 256
 
-enum hr_map_scheme { HR_MAP_S3, HR_MAP_SCHEME_COUNT };
-
 struct hr_span {
     const char *ptr; /* NULL: not there. Else '\0'-terminated: ptr[len] == '\0' */
     size_t len;
@@ -36,7 +34,6 @@ struct hr_map_option {
 
 struct hr_map {
     uint16_t path_len, url_len, bucket_len, prefix_len, option_text_len;
-    uint8_t scheme; /* enum hr_map_scheme */
     uint8_t option_count;
     char path[HR_MAP_PATH_MAX +
               1]; /* decoded; absolute, no trailing '/', no empty, "." or ".." part; never "/" */

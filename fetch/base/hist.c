@@ -26,7 +26,6 @@ static uint64_t upper_bound_us(unsigned bucket)
 void hr_hist_add(struct hr_hist *hist, uint64_t us)
 {
     hist->count++;
-    hist->sum_us += us;
     if (us > hist->max_us) {
         hist->max_us = us;
     }

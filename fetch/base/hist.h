@@ -9,7 +9,6 @@
 
 struct hr_hist {
     uint64_t count;
-    uint64_t sum_us;
     uint64_t max_us;
     uint64_t buckets[HR_HIST_BUCKETS];
 };

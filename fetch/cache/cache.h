@@ -157,7 +157,7 @@ struct hr_put_options {
      * file has its name, residents has its record (of a segment: none). Of a FACE that was there already, and
      * of a SEGMENT that lies inside one that was there already (or is the same), cached is that one and the
      * new file is gone; else a segment replaces those that lie inside it. A face's record is with the kernel:
-     * it survives a kill of the daemon. -EBADMSG: verification failed (body_md5_hex tells what came);
+     * it survives a kill of the daemon. -EBADMSG: verification failed (hr_put_body_md5_hex tells what came);
      * -ENOSPC: no room even after eviction; -EINVAL: the parts did not cover the object; -ESTALE: the
      * segment's face left meanwhile; -EIO... then cached is NULL. */
     void (*done)(void *owner, struct hr_put *put, int error, const struct hr_cached *cached);

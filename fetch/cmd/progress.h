@@ -1,5 +1,6 @@
 /* One line on stderr that says how far a long command is: on a terminal in place, with a bar; elsewhere a
- * line now and then, so that a log stays short. Rate and time left go by the last seconds. */
+ * line now and then, so that a log stays short. Rate and time left go by the last seconds. Why nothing
+ * comes is told by waiting.h. */
 #ifndef HR_CMD_PROGRESS_H
 #define HR_CMD_PROGRESS_H
 

@@ -1,4 +1,5 @@
-/* What a command waits for, where that lasts: one line on stderr, once a process. */
+/* Why nothing comes, where that lasts: what the store of a tree meets, one line on stderr, once a process.
+ * How far a command is, is told by progress.h. */
 #ifndef HR_CMD_WAITING_H
 #define HR_CMD_WAITING_H
 

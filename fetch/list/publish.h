@@ -24,16 +24,15 @@ enum hr_hidden {
     HR_HIDDEN_COUNT
 };
 
-int hr_builder_new(struct hr_index_builder **ret);
+int hr_builder_new(struct hr_index_builder **ret);      /* 0 or -ENOMEM */
 void hr_builder_free(struct hr_index_builder *builder); /* accepts NULL */
 /* From some MiB on keys lie in files without a name in `dir` (mapped, so that the kernel can write out what a
  * large listing holds), and not in memory. Before the first key. 0 or -ENOMEM. */
 int hr_builder_scratch(struct hr_index_builder *builder, const char *dir);
 /* key is relative to the tree's prefix. Any order; a key given twice keeps the later one. etag without
  * quotes, NULL or "" for none; one over HR_INDEX_ETAG_MAX counts as none. 0, -ENOMEM, -EINVAL (a zero byte in
- * the key, a size over INT64_MAX), -EFBIG (over 2^32 names or 2^40 bytes of names), -ENOSPC (no
- * room for scratch). After an error the
- * builder is good for hr_builder_free only. */
+ * the key, a size over INT64_MAX), -EFBIG (over 2^32 names or 2^40 bytes of names), -ENOSPC (no room for
+ * scratch) or what else hr_scratch_grow says. After an error the builder is good for hr_builder_free only. */
 int hr_builder_add(struct hr_index_builder *builder, const char *key, uint32_t key_len, uint64_t size,
                    int64_t mtime_ns, const char *etag);
 /* As an ETag: nobody knows size, time and ETag (HR_ETAG_UNKNOWN); size and mtime_ns are not looked at. */

@@ -13,6 +13,7 @@ struct hr_scratch {
     int fd;
 };
 
+/* As hr_scratch_grow, for more than there is room for. */
 int hr_scratch_more(struct hr_scratch *scratch, size_t bytes);
 /* Room for `bytes` in all, contents kept. 0, -ENOMEM, -ENOSPC (also a quota or a limit on files), or what the
  * kernel said; on failure what was there stays. */

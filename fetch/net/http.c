@@ -263,7 +263,6 @@ static void take_back(struct hr_http *http)
         http->stats.in_flight--;
         http->stats.connects += impl->connects;
         http->stats.reused += impl->request.reused_connection;
-        http->stats.bytes_in += impl->request.body.len;
         impl->thread->in_flight--;
         impl->other = NULL;
         impl->request.done(&impl->request);

@@ -19,7 +19,7 @@ struct hr_http;
 
 struct hr_http_options {
     unsigned threads;         /* >= 1 */
-    unsigned max_connections; /* kept open over all threads ; not an admission limit */
+    unsigned max_connections; /* kept open over all threads; not an admission limit */
     const char *user_agent;
 };
 
@@ -30,7 +30,7 @@ struct hr_http_header {
     char *value;
 };
 
-enum hr_http_method { HR_HTTP_GET, HR_HTTP_HEAD, HR_HTTP_PUT, HR_HTTP_POST, HR_HTTP_DELETE };
+enum hr_http_method { HR_HTTP_GET, HR_HTTP_HEAD, HR_HTTP_PUT, HR_HTTP_POST };
 
 struct hr_http_request {
     /* Set by the caller; owned by the request, freed with it. */
@@ -72,6 +72,7 @@ struct hr_http_request {
     void *impl; /* http.c's */
 };
 
+/* 0 or -errno (-EINVAL: no threads): nothing runs. */
 int hr_http_new(const struct hr_http_options *options, struct hr_loop *owner_loop, struct hr_http **ret);
 /* Owner's thread, not from inside a done callback. Every request in flight comes back with -ECANCELED (or the
  * result that it just got) before this returns; submit refuses meanwhile. Accepts NULL. */
@@ -101,7 +102,8 @@ void hr_http_asked(const struct hr_http_request *request, char *ret, size_t room
 void hr_http_cancel(struct hr_http *http, struct hr_http_request *request);
 
 struct hr_http_stats {
-    uint64_t requests, connects, reused, bytes_in;
+    uint64_t requests;         /* submitted */
+    uint64_t connects, reused; /* connections opened; requests that had one already */
     unsigned in_flight, in_flight_max;
 };
 /* Owner's thread. */

@@ -197,6 +197,7 @@ void hr_http_multi_timer(void *thread);                  /* for thread->curl_tim
 /* http_thread.c: the network threads. */
 /* A try has ended: `error` 0 or -errno, `why` for people. The request has its connection still. */
 void hr_http_tried(struct hr_http_impl *impl, int error, const char *why);
+/* 0 or -errno: none was started, hr_http_thread_free is due all the same. */
 int hr_http_thread_start(struct hr_http_thread *thread, struct hr_http *http, unsigned connections);
 void hr_http_thread_wake(void *thread);
 void hr_http_thread_stop(

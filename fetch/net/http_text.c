@@ -24,11 +24,8 @@ static size_t host_len(const struct hr_http_impl *impl)
 
 static const char *method_text(enum hr_http_method method)
 {
-    static const char *const texts[] = {[HR_HTTP_GET] = "GET ",
-                                        [HR_HTTP_HEAD] = "HEAD ",
-                                        [HR_HTTP_PUT] = "PUT ",
-                                        [HR_HTTP_POST] = "POST ",
-                                        [HR_HTTP_DELETE] = "DELETE "};
+    static const char *const texts[] = {
+        [HR_HTTP_GET] = "GET ", [HR_HTTP_HEAD] = "HEAD ", [HR_HTTP_PUT] = "PUT ", [HR_HTTP_POST] = "POST "};
     return texts[method];
 }
 
@@ -37,7 +34,7 @@ static size_t text_bytes(const struct hr_http_impl *impl, const char *user_agent
     const struct hr_http_request *request = &impl->request;
     size_t bytes =
         strlen(request->url) + strlen(user_agent) + payload_bytes +
-        sizeof("DELETE / HTTP/1.1\r\nHost: \r\nUser-Agent: \r\nAccept: */*\r\nContent-Length: \r\n\r\n") +
+        sizeof("HEAD / HTTP/1.1\r\nHost: \r\nUser-Agent: \r\nAccept: */*\r\nContent-Length: \r\n\r\n") +
         NUMBER_BYTES;
     for (unsigned i = 0; i < request->header_count; i++) {
         bytes += strlen(request->headers[i].name) + strlen(request->headers[i].value) + sizeof(": \r\n");

@@ -11,7 +11,7 @@ struct hr_loop;
 typedef void (*hr_loop_fd_fn)(void *owner, int fd, uint32_t events);
 typedef void (*hr_loop_fn)(void *owner);
 
-int hr_loop_new(struct hr_loop **ret);
+int hr_loop_new(struct hr_loop **ret);   /* 0 or -errno */
 void hr_loop_free(struct hr_loop *loop); /* accepts NULL; descriptors watched stay the callers' */
 
 /* events: EPOLLIN|EPOLLOUT...; set changes an existing watch. 0 or -errno. */
@@ -29,7 +29,8 @@ struct hr_timer {
     {                                                                                                        \
         .fn = (callback), .owner = (owner_pointer), .heap_index = -1                                         \
     }
-int hr_loop_arm(struct hr_loop *loop, struct hr_timer *timer, int64_t delay_ms); /* re-arms when armed */
+/* Re-arms when armed. 0 or -ENOMEM. */
+int hr_loop_arm(struct hr_loop *loop, struct hr_timer *timer, int64_t delay_ms);
 void hr_loop_disarm(struct hr_loop *loop, struct hr_timer *timer);
 
 /* fn runs at the end of every turn of the loop, after descriptors and timers: the place for work that

@@ -12,7 +12,7 @@
 struct hr_contexts;
 struct hr_settings;
 
-/* settings: the daemon's own; they outlive the contexts. */
+/* settings: the daemon's own; they outlive the contexts. 0 or -ENOMEM. */
 int hr_contexts_new(struct hr_control *control, struct hr_plan *plan, struct hr_stores *stores,
                     const struct hr_settings *settings, struct hr_contexts **ret);
 void hr_contexts_free(struct hr_contexts *contexts);

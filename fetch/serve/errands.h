@@ -19,6 +19,7 @@
 
 struct hr_errands;
 
+/* 0 or -ENOMEM. */
 int hr_errands_new(struct hr_loop *loop, struct hr_plan *plan, struct hr_errands **ret);
 void hr_errands_free(struct hr_errands *errands); /* accepts NULL */
 

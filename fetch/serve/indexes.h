@@ -16,8 +16,8 @@
 
 #include "fetch/plan/plan.h"
 
-#define HR_INDEX_FORMAT 1 /* "headrace_index" of the first line of an exported file */
-#define HR_INDEX_LINE_MAX 8192
+#define HR_INDEX_FORMAT 1      /* "headrace_index" of the first line of an exported file */
+#define HR_INDEX_LINE_MAX 8192 /* bytes of that line: prefix and filter encoded, and room for more */
 
 json_t *hr_indexes_names(struct hr_plan *plan, const json_t *request);
 json_t *hr_indexes_refresh(struct hr_plan *plan, const json_t *request);

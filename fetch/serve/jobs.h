@@ -28,6 +28,7 @@ struct hr_jobs_options {
     uint64_t memory_bytes;
 };
 
+/* 0 or -ENOMEM. */
 int hr_jobs_new(const struct hr_jobs_options *options, struct hr_jobs **ret);
 void hr_jobs_stop(struct hr_jobs *jobs); /* what runs is reported as it stands; before plan and cache end */
 void hr_jobs_free(struct hr_jobs *jobs); /* accepts NULL */

@@ -36,6 +36,48 @@ static void by_reason(json_t *document, const char *format, unsigned reason, uin
     json_object_set_new(document, key, number(value));
 }
 
+/* What was fetched before it was asked for, but for orders. */
+static void add_ahead(json_t *document, const struct hr_plan_stats *plan)
+{
+    json_object_set_new(document, "announced", number(plan->announced));
+    json_object_set_new(document, "announced_used", number(plan->announced_used));
+    json_object_set_new(document, "lookahead_learned", number(plan->lookahead_learned));
+    json_object_set_new(document, "lookahead_dropped", number(plan->lookahead_dropped));
+    json_object_set_new(document, "lookahead_table", number(plan->lookahead_table));
+    json_object_set_new(document, "lookahead_waiting", number(plan->lookahead_waiting));
+    json_object_set_new(document, "lookahead_late", number(plan->lookahead_late));
+    json_object_set_new(document, "lookahead_abandoned", number(plan->lookahead_abandoned));
+    json_object_set_new(document, "heads_ahead", number(plan->heads_ahead));
+    json_object_set_new(document, "heads_used", number(plan->heads_used));
+    json_object_set_new(document, "tails_ahead", number(plan->tails_ahead));
+    json_object_set_new(document, "shards_ahead", number(plan->shards_ahead));
+    json_object_set_new(document, "shards_used", number(plan->shards_used));
+    json_object_set_new(document, "shards_wrong", number(plan->shards_wrong));
+}
+
+/* Epochs whose order is known, and what that did to replacement. */
+static void add_orders(json_t *document, const struct hr_plan_stats *plan)
+{
+    json_object_set_new(document, "order_searches", number(plan->order_searches));
+    json_object_set_new(document, "order_misses", number(plan->order_misses));
+    json_object_set_new(document, "known_order", number(plan->known_orders));
+    json_object_set_new(document, "known_seed", number(plan->known_seed));
+    json_object_set_new(document, "known_objects", number(plan->known_objects));
+    json_object_set_new(document, "known_generator", json_string(plan->known_generator));
+    json_object_set_new(document, "known_after", number(plan->known_after));
+    json_object_set_new(document, "known_indices", number(plan->known_indices));
+    json_object_set_new(document, "known_now", number(plan->known_now));
+    json_object_set_new(document, "known_confidence", json_real(plan->known_confidence));
+    json_object_set_new(document, "known_dropped", number(plan->known_dropped));
+    json_object_set_new(document, "known_ahead", number(plan->known_ahead));
+    json_object_set_new(document, "victims_read", number(plan->victims_read));
+    json_object_set_new(document, "victims_last", number(plan->victims_last));
+    json_object_set_new(document, "victims_next", number(plan->victims_next));
+    json_object_set_new(document, "next_order", number(plan->next_orders));
+    json_object_set_new(document, "next_right", number(plan->next_right));
+    json_object_set_new(document, "next_wrong", number(plan->next_wrong));
+}
+
 static json_t *plan_of(const struct hr_plan_stats *plan)
 {
     json_t *document = json_object();
@@ -52,51 +94,20 @@ static json_t *plan_of(const struct hr_plan_stats *plan)
     json_object_set_new(document, "segment_hits", number(plan->segment_hits));
     json_object_set_new(document, "segment_misses", number(plan->segment_misses));
     json_object_set_new(document, "copied_bytes", number(plan->copied_bytes));
-    json_object_set_new(document, "announced", number(plan->announced));
-    json_object_set_new(document, "announced_used", number(plan->announced_used));
-    json_object_set_new(document, "lookahead_learned", number(plan->lookahead_learned));
-    json_object_set_new(document, "lookahead_dropped", number(plan->lookahead_dropped));
-    json_object_set_new(document, "lookahead_table", number(plan->lookahead_table));
-    json_object_set_new(document, "lookahead_waiting", number(plan->lookahead_waiting));
-    json_object_set_new(document, "lookahead_late", number(plan->lookahead_late));
-    json_object_set_new(document, "lookahead_abandoned", number(plan->lookahead_abandoned));
-    json_object_set_new(document, "order_searches", number(plan->order_searches));
-    json_object_set_new(document, "order_misses", number(plan->order_misses));
-    json_object_set_new(document, "known_order", number(plan->known_orders));
-    json_object_set_new(document, "known_seed", number(plan->known_seed));
-    json_object_set_new(document, "known_objects", number(plan->known_objects));
-    json_object_set_new(document, "known_generator", json_string(plan->known_generator));
-    json_object_set_new(document, "known_after", number(plan->known_after));
-    json_object_set_new(document, "known_indices", number(plan->known_indices));
-    json_object_set_new(document, "known_now", number(plan->known_now));
-    json_object_set_new(document, "known_confidence", json_real(plan->known_confidence));
-    json_object_set_new(document, "known_dropped", number(plan->known_dropped));
-    json_object_set_new(document, "known_ahead", number(plan->known_ahead));
-    json_object_set_new(document, "heads_ahead", number(plan->heads_ahead));
-    json_object_set_new(document, "heads_used", number(plan->heads_used));
-    json_object_set_new(document, "tails_ahead", number(plan->tails_ahead));
-    json_object_set_new(document, "shards_ahead", number(plan->shards_ahead));
-    json_object_set_new(document, "shards_used", number(plan->shards_used));
-    json_object_set_new(document, "shards_wrong", number(plan->shards_wrong));
+    add_ahead(document, plan);
+    add_orders(document, plan);
     json_object_set_new(document, "hints_willneed", number(plan->hints[HR_HINT_WILLNEED]));
     json_object_set_new(document, "hints_sequential", number(plan->hints[HR_HINT_SEQUENTIAL]));
     json_object_set_new(document, "hints_random", number(plan->hints[HR_HINT_RANDOM]));
     json_object_set_new(document, "hints_normal", number(plan->hints[HR_HINT_NORMAL]));
     json_object_set_new(document, "hints_dontneed", number(plan->hints[HR_HINT_DONTNEED]));
     json_object_set_new(document, "hints_unneeded", number(plan->hints_unneeded));
-    json_object_set_new(document, "victims_read", number(plan->victims_read));
-    json_object_set_new(document, "victims_last", number(plan->victims_last));
-    json_object_set_new(document, "victims_next", number(plan->victims_next));
-    json_object_set_new(document, "next_order", number(plan->next_orders));
-    json_object_set_new(document, "next_right", number(plan->next_right));
-    json_object_set_new(document, "next_wrong", number(plan->next_wrong));
     json_object_set_new(document, "replay_steps", number(plan->replay_steps));
     json_object_set_new(document, "replay_unknown", number(plan->replay_unknown));
     json_object_set_new(document, "replay_ahead", number(plan->replay_ahead));
     json_object_set_new(document, "replay_misses", number(plan->replay_misses));
     json_object_set_new(document, "replay_jumps", number(plan->replay_jumps));
     json_object_set_new(document, "replay_dropped", number(plan->replay_dropped));
-    json_object_set_new(document, "sweep_used", number(plan->swept_used));
     json_object_set_new(document, "changed", number(plan->changed));
     json_object_set_new(document, "md5_off", number(plan->md5_off));
     return document;
@@ -146,6 +157,19 @@ static json_t *waits_of(const struct hr_waits *waits)
     return document;
 }
 
+static json_t *cache_of(const struct hr_cache_stats *cache, const struct hr_plan_stats *plan)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:f}", "hits",
+                     (json_int_t)plan->hits, "misses", (json_int_t)plan->misses, "bytes",
+                     (json_int_t)cache->bytes, "objects", (json_int_t)cache->objects, "budget_bytes",
+                     (json_int_t)cache->budget_bytes, "evictions", (json_int_t)cache->evictions,
+                     "verify_failures", (json_int_t)cache->verify_failures, "adopted",
+                     (json_int_t)cache->adopted, "faces", (json_int_t)cache->faces, "segments",
+                     (json_int_t)cache->segments, "policy", cache->keeps_set ? "keep" : "recent",
+                     "kept_bytes", (json_int_t)cache->kept_bytes, "held_bytes", (json_int_t)cache->held_bytes,
+                     "hit_rate", cache->uses ? (double)cache->use_hits / (double)cache->uses : 0.0);
+}
+
 /* Anonymous memory of this process in bytes: what the memory budget is about. */
 static uint64_t rss_anon_bytes(void)
 {
@@ -159,6 +183,15 @@ static uint64_t rss_anon_bytes(void)
     }
     fclose(file);
     return (uint64_t)kib * 1024;
+}
+
+uint64_t hr_metrics_wasted_bytes(const struct hr_plan_stats *plan)
+{
+    uint64_t wasted = 0;
+    for (unsigned reason = 0; reason < HR_REASON_COUNT; reason++) {
+        wasted += plan->wasted_bytes[reason];
+    }
+    return wasted;
 }
 
 char *hr_metrics_json(const struct hr_metrics_sources *sources)
@@ -183,20 +216,8 @@ char *hr_metrics_json(const struct hr_metrics_sources *sources)
                                   "put", (json_int_t)0));
     json_object_set_new(document, "bytes",
                         json_pack("{s:I, s:I}", "fetched", (json_int_t)store.bytes_fetched, "wasted",
-                                  (json_int_t)plan.swept_wasted_bytes));
-    json_object_set_new(document, "cache",
-                        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "hits",
-                                  (json_int_t)plan.hits, "misses", (json_int_t)plan.misses, "bytes",
-                                  (json_int_t)cache.bytes, "objects", (json_int_t)cache.objects,
-                                  "budget_bytes", (json_int_t)cache.budget_bytes, "evictions",
-                                  (json_int_t)cache.evictions, "verify_failures",
-                                  (json_int_t)cache.verify_failures, "adopted", (json_int_t)cache.adopted,
-                                  "faces", (json_int_t)cache.faces, "segments", (json_int_t)cache.segments));
-    json_object_update_new(json_object_get(document, "cache"),
-                           json_pack("{s:s, s:I, s:I, s:f}", "policy", cache.keeps_set ? "keep" : "recent",
-                                     "kept_bytes", (json_int_t)cache.kept_bytes, "held_bytes",
-                                     (json_int_t)cache.held_bytes, "hit_rate",
-                                     cache.uses ? (double)cache.use_hits / (double)cache.uses : 0.0));
+                                  (json_int_t)hr_metrics_wasted_bytes(&plan)));
+    json_object_set_new(document, "cache", cache_of(&cache, &plan));
     json_object_set_new(document, "index",
                         json_pack("{s:I, s:I, s:I, s:I}", "objects", (json_int_t)plan.index_objects, "bytes",
                                   (json_int_t)plan.index_bytes, "hidden", (json_int_t)plan.hidden, "trees",

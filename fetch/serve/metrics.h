@@ -1,4 +1,4 @@
-/* The status document: what the daemon did and is doing. Keys are stable (docs: `headrace help status`). */
+/* The status document: what the daemon did and is doing. Keys are stable (README.md, Status). */
 #ifndef HR_SERVE_METRICS_H
 #define HR_SERVE_METRICS_H
 
@@ -21,6 +21,8 @@ struct hr_metrics_sources {
     uint32_t contexts;
 };
 
+/* What left the cache unused, whatever it was fetched for. */
+uint64_t hr_metrics_wasted_bytes(const struct hr_plan_stats *plan);
 /* One line of JSON, malloc'ed; NULL on ENOMEM. */
 char *hr_metrics_json(const struct hr_metrics_sources *sources);
 

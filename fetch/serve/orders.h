@@ -12,6 +12,7 @@
 
 struct hr_orders;
 
+/* 0 or -ENOMEM. */
 int hr_orders_new(struct hr_loop *loop, struct hr_plan *plan, struct hr_orders **ret);
 void hr_orders_free(struct hr_orders *orders); /* what is recorded is written; accepts NULL */
 /* Every heartbeat. True: a job's order is recorded or replayed. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fetch/base/cleanup.h"
+#include "fetch/serve/metrics.h"
 
 static json_t *number(uint64_t value)
 {
@@ -91,10 +92,8 @@ static void add_cache(json_t *document, const struct hr_report *report)
 static void add_network(json_t *document, const struct hr_report *report)
 {
     const struct hr_store_stats *before = &report->before->store, *after = &report->after->store;
-    uint64_t wasted = 0;
-    for (unsigned i = 0; i < HR_REASON_COUNT; i++) {
-        wasted += report->after->plan.wasted_bytes[i] - report->before->plan.wasted_bytes[i];
-    }
+    uint64_t wasted =
+        hr_metrics_wasted_bytes(&report->after->plan) - hr_metrics_wasted_bytes(&report->before->plan);
     json_object_set_new(document, "requests",
                         json_pack("{s:I, s:I, s:I, s:I}", "get",
                                   (json_int_t)(after->requests_get - before->requests_get), "list",

@@ -17,7 +17,8 @@ struct hr_shm {
 
 /* 0; -EAGAIN: another daemon holds the lock. */
 int hr_shm_lock(const char *cache_dir, int *ret_lock_fd);
-/* New files under the fixed names; those of an earlier daemon are marked retired and their waiters woken. */
+/* New files under the fixed names; those of an earlier daemon are marked retired and their waiters woken. 0
+ * or -errno. */
 int hr_shm_create(const char *cache_dir, uint64_t boot, int lock_fd, struct hr_shm *ret);
 /* Are lock and control still what their names in cache_dir lead to? false: the directory, or they, were
  * removed, and another daemon may serve there already. */

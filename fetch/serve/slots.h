@@ -20,6 +20,7 @@ struct hr_intake_stats {
     uint64_t reclaimed; /* slots taken back from clients that died while filling them */
 };
 
+/* 0 or -errno: no thread runs. */
 int hr_intake_start(struct hr_loop *loop, const struct hr_shm *shm, struct hr_plan *plan,
                     struct hr_cache *cache, struct hr_intake **ret);
 /* Who waits is noted from now on; waits outlive the intake. */

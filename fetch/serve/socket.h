@@ -43,6 +43,7 @@ struct hr_socket_options {
     void *owner;
 };
 
+/* 0 or -errno, of the socket's place as a rule. */
 int hr_socket_open(const struct hr_socket_options *options, struct hr_socket **ret);
 /* Every heartbeat: lets go of clients that neither ask nor listen. Requests handled since the last call,
  * those that only look not counted: a sign of life from clients. */

@@ -35,7 +35,8 @@ struct hr_wait_ended {
 
 struct hr_waits;
 
-/* ended (may be NULL) is called for each wait that took place. The plan's changes are heard from now on. */
+/* ended (may be NULL) is called for each wait that took place. The plan's changes are heard from now on. 0
+ * or -ENOMEM. */
 int hr_waits_new(struct hr_plan *plan, void (*ended)(void *owner, const struct hr_wait_ended *wait),
                  void *owner, struct hr_waits **ret);
 void hr_waits_free(struct hr_waits *waits); /* after the plan; accepts NULL */

@@ -49,6 +49,7 @@ struct hr_url_parts {
     size_t path_len;
     const char *query; /* "" when none */
 };
+/* 0 or -EINVAL with *ret_why (static). */
 int hr_url_split(const char *url, struct hr_url_parts *ret, const char **ret_why);
 
 #endif

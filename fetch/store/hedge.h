@@ -18,8 +18,8 @@ struct hr_hedge_class {
 };
 
 struct hr_hedging {
-    unsigned tokens; /* one a request, HR_HEDGE_EVERY make a hedge */
-    struct hr_hedge_class classes[2];
+    unsigned tokens;                  /* one a request, HR_HEDGE_EVERY make a hedge */
+    struct hr_hedge_class classes[2]; /* short answers, long ones */
     uint64_t sent, won;
 };
 

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+/* A row: what its columns mean stands there. */
 struct hr_quirk {
     const char *name;
     const char *host_part;

@@ -30,7 +30,7 @@ struct rows {
 struct parse {
     XML_Parser parser;
     enum place place;
-    bool is_error, is_list;
+    bool is_error;
     unsigned depth;
     struct hr_buf text;
     struct rows listed, prefixes;
@@ -67,7 +67,6 @@ static void enter_root(struct parse *parse, const char *name)
 {
     if (strcmp(name, "ListBucketResult") == 0) {
         parse->place = PLACE_LIST;
-        parse->is_list = true;
     } else if (strcmp(name, "Error") == 0) {
         parse->place = PLACE_ERROR;
         parse->is_error = true;

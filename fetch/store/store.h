@@ -25,6 +25,7 @@ struct hr_stores_options {
     bool hedges;          /* second requests for slow answers (hedge.h) */
     unsigned connections; /* no endpoint's width (width.h) grows beyond it; 0: no such limit */
 };
+/* 0 or -ENOMEM. */
 int hr_stores_new(const struct hr_stores_options *options, struct hr_stores **ret);
 /* fn: a request has ended that belongs to no call any more, so there is room for another (width.h). */
 void hr_stores_on_room(struct hr_stores *stores, void (*fn)(void *owner), void *owner);
@@ -48,8 +49,9 @@ struct hr_store_options {
     hr_env_fn env;                 /* used during hr_store_new only; what is needed later is copied */
     void *env_owner;
 };
-/* 0, -EINVAL (unknown scheme, missing bucket, bad endpoint), -ENOENT (named profile does not exist), -ENOMEM;
- * ret_message (256 bytes) gets one line: what, where, what to do. */
+/* 0; -EINVAL: unknown scheme, missing bucket, bad endpoint, a customer_key_file or AWS_CA_BUNDLE that is of
+ * no use; what hr_chain_new says of the credentials; -ENOMEM. ret_message (256 bytes) gets one line: what,
+ * where, what to do. */
 int hr_store_new(struct hr_stores *stores, const struct hr_store_options *options, char ret_message[256],
                  struct hr_store **ret);
 void hr_store_ref(struct hr_store *store);
@@ -123,7 +125,7 @@ struct hr_call {
     uint64_t object_bytes; /* the object's whole size (Content-Range, or body length of a whole GET) */
     int64_t mtime_ns;      /* Last-Modified, 0 when not sent */
     bool md5_is_etag;   /* store quirk + no KMS/SSE-C header + 32 hex digits: the MD5 of the whole object (of
-                           all   ranges put together) must be the ETag */
+                           all ranges put together) must be the ETag */
     uint32_t crc_kind;  /* enum hr_crc_kind: whole-object checksum the store sent, 0 none */
     uint64_t crc;       /* CRC32/CRC32C/CRC64NVME value */
     uint8_t sha256[32]; /* when crc_kind is HR_CRC_SHA256; with HR_CRC_SHA1 its 20 bytes come first */
@@ -144,7 +146,8 @@ enum hr_crc_kind { HR_CRC_NONE, HR_CRC_CRC32, HR_CRC_CRC32C, HR_CRC_CRC64NVME, H
 struct hr_call *hr_call_new(enum hr_call_kind kind, struct hr_store *store, const char *key,
                             uint32_t key_len);
 void hr_call_free(struct hr_call *call); /* accepts NULL; not while it runs */
-/* Starts it. 0: done will come (never from inside this call). -errno: not started. */
+/* Starts it. 0: done will come (never from inside this call). Not started: -EBUSY (it runs), -ECANCELED (the
+ * family ends), -EINVAL (a key or ETag that cannot be sent), -ENOMEM, -EIO. */
 int hr_call_start(struct hr_call *call);
 void hr_call_cancel(
     struct hr_call *call); /* done comes soon with -ECANCELED unless it was already on its way */

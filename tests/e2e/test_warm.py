@@ -86,6 +86,22 @@ def test_usefulness_in_status_and_top():
         proc.expect_equal(s.job.command("top", "--count", "0").returncode, 2, "top --count 0")
 
 
+@test(NEEDS)
+def test_waste_of_all_reasons_in_status():
+    """Here of what `warm` brought: its file is gone when somebody opens it."""
+    with scene(prefetch="off") as s:
+        name = "n000/img_00008.jpg"
+        proc.expect_equal(s.job.command("warm", os.path.join(s.data, name)).returncode, 0, "warm")
+        for folder, _, files in os.walk(os.path.join(s.job.cache, "objects")):
+            for file in files:
+                os.unlink(os.path.join(folder, file))
+        with open(os.path.join(s.local, name), "rb") as file:
+            want = file.read()
+        proc.expect(s.job.good(["cat", os.path.join(s.data, name)]) == want, "bytes")
+        status = s.job.status()
+        proc.expect_equal((status["plan.wasted_hint_bytes"], status["bytes.wasted"]), (len(want), len(want)), "bytes left unused")
+
+
 def on_terminal(job, *argv):
     """The command with stderr on a terminal of its own: (status, what the terminal got)."""
     master, slave = pty.openpty()

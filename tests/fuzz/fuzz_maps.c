@@ -35,7 +35,6 @@ static void check_map(const struct hr_maps *maps, const struct hr_map *map)
     static char text[3 * HR_MAP_PATH_MAX + HR_MAP_URL_MAX + 8];
     size_t at = 0;
     check_path(map);
-    require(map->scheme < HR_MAP_SCHEME_COUNT);
     require(map->bucket_len > 0 && strlen(map->bucket) == map->bucket_len && !strchr(map->bucket, '/'));
     require(strlen(map->prefix) == map->prefix_len && map->prefix_len <= HR_MAP_PREFIX_MAX);
     require(map->prefix_len == 0 || map->prefix[map->prefix_len - 1] == '/');

@@ -25,7 +25,7 @@ static void quantiles_are_upper_bounds(void **state)
     for (uint64_t us = 1; us <= 100000; us++) {
         hr_hist_add(&hist, us);
     }
-    assert_true(hist.count == 100000 && hist.max_us == 100000 && hist.sum_us == 5000050000);
+    assert_true(hist.count == 100000 && hist.max_us == 100000);
     const double qs[] = {0.01, 0.1, 0.5, 0.9, 0.99, 0.999};
     for (size_t i = 0; i < sizeof(qs) / sizeof(qs[0]); i++) {
         double exact = qs[i] * 100000;

