@@ -24,6 +24,7 @@ struct visit {
     struct hr_store *store;
     const struct hr_map *map;
     int error;
+    bool denied; /* the keys are good, and may not do that */
     char message[256];
     char *key; /* of an object that has bytes */
     uint32_t key_len, listed;
@@ -39,6 +40,7 @@ static const char *job_env(void *owner, const char *name)
 static void keep_outcome(struct visit *visit, struct hr_call *call)
 {
     visit->error = call->error;
+    visit->denied = call->denied;
     snprintf(visit->message, sizeof visit->message, "%s", call->message);
     hr_call_free(call);
     hr_loop_stop(visit->loop);
@@ -68,6 +70,7 @@ static void ask(struct visit *visit, enum hr_call_kind kind, const char *key, ui
 {
     struct hr_call *call = hr_call_new(kind, visit->store, key, key_len);
     visit->error = call ? 0 : -ENOMEM;
+    visit->denied = false;
     snprintf(visit->message, sizeof visit->message, "out of memory");
     if (!call) {
         return;
@@ -152,9 +155,10 @@ static void check_names(struct visit *visit)
     struct hr_doctor *doctor = visit->doctor;
     ask(visit, HR_CALL_LIST, visit->map->prefix, visit->map->prefix_len);
     if (visit->error == -EACCES) {
-        hr_doctor_say(doctor, HR_FINDING_WRONG, "list",
-                      "%s; the identity needs s3:ListBucket on the bucket and s3:GetObject on its objects",
-                      visit->message);
+        hr_doctor_say(doctor, HR_FINDING_WRONG, "list", "%s%s", visit->message,
+                      visit->denied ? "; the identity needs s3:ListBucket on the bucket and s3:GetObject on "
+                                      "its objects"
+                                    : "");
     } else if (visit->error < 0) {
         hr_doctor_say(doctor, HR_FINDING_WRONG, "endpoint", "%s", visit->message);
         note_proxy(visit);
@@ -176,7 +180,7 @@ static void check_bytes(struct visit *visit)
     ask(visit, HR_CALL_GET, visit->key, visit->key_len);
     if (visit->error < 0) {
         hr_doctor_say(visit->doctor, HR_FINDING_WRONG, "get", "%s%s", visit->message,
-                      visit->error == -EACCES ? "; the identity needs s3:GetObject on the objects" : "");
+                      visit->denied ? "; the identity needs s3:GetObject on the objects" : "");
     } else {
         hr_doctor_say(visit->doctor, HR_FINDING_OK, "get", "a byte of %.200s", visit->key);
     }
@@ -196,10 +200,12 @@ static int open_store(struct visit *visit)
     }
     const struct hr_settings *settings = visit->doctor->job.settings;
     const char *endpoint = hr_settings_map_text(settings, visit->map, HR_SETTING_ENDPOINT);
+    const char *key_file = hr_settings_map_text(settings, visit->map, HR_SETTING_CUSTOMER_KEY_FILE);
     struct hr_store_options store = {
         .url = visit->map->url,
         .endpoint = endpoint[0] ? endpoint : NULL,
         .requester_pays = hr_settings_map_bool(settings, visit->map, HR_SETTING_REQUESTER_PAYS),
+        .customer_key_file = key_file,
         .env = job_env,
         .env_owner = &visit->doctor->job,
     };

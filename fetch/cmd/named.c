@@ -75,7 +75,7 @@ int named_wait(const struct hr_job *job, uint32_t tree, const char *what, uint64
         uint64_t keys = (uint64_t)json_integer_value(json_object_get(state, "keys"));
         long long lanes = json_integer_value(json_object_get(state, "lanes"));
         struct hr_progress_figures figures = {.items = keys, .items_total = keys < expected ? expected : 0};
-        snprintf(more, sizeof more, ", %lld lanes", lanes);
+        snprintf(more, sizeof more, ", %lld lane%s", lanes, lanes == 1 ? "" : "s");
         if (going && (progress.terminal || waited_ms >= QUIET_MS)) {
             hr_progress_tell(&progress, &figures, false, lanes ? more : NULL);
             told = true;

@@ -171,6 +171,9 @@ static void judge_failure(struct hr_call *call, struct hr_http_request *request,
         ret->verdict.hint[0] == '\0') {
         ret->verdict.hint = "that is no answer of S3: check the endpoint";
     }
+    if (call->kind == HR_CALL_LIST && error.code[0] == '\0' && ret->verdict.error == -ENOENT) {
+        ret->verdict.error = -EIO; /* no bucket is told of, so nothing is known of its names */
+    }
     call->denied =
         ret->verdict.action == HR_ACTION_FAIL && ret->verdict.error == -EACCES && !call->refused_alone;
     describe(request, &error, ret);

@@ -2,6 +2,7 @@
 import base64
 import hashlib
 import os
+import re
 
 from harness import headrace, paths, proc, servers
 from harness.case import test
@@ -95,6 +96,8 @@ def test_customer_key_is_sent_with_every_get():
         with Rules(objects, locked=objects) as store, job_of(store, data, customer_key_file=file) as job:
             out = job.python(TRY, *[os.path.join(data, str(i)) for i in range(4)])
             proc.expect(out.split() == ["1", "2", "3", "4"], out, job.log_tail())
+            done = job.command("doctor")
+            proc.expect(re.search(rb"^ok +get ", done.stdout, re.M), "doctor", done.stdout)
             proc.expect(base64.b64encode(KEY).decode() not in job.log_tail(100000), "the key is in the log")
 
 

@@ -417,6 +417,12 @@ static const struct scenario scenarios[] = {
      .error = -EIO,
      .asked = 1,
      .in_message = "bucket"},
+    {.name = "list, by a server of files",
+     .list = true,
+     .steps = STEPS(STEP("404 X\r\n" HTML, "<html>File not found</html>")),
+     .error = -EIO,
+     .asked = 1,
+     .in_message = "404; that is no answer of S3: check the endpoint"},
 };
 
 static struct hr_call *make_call(const struct scenario *scenario, struct hr_store *store)
