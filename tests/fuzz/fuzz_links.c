@@ -37,6 +37,13 @@ static long read_link(const char *path, char *out, size_t room)
     return strlen(path) % 2 ? -EINVAL : -ENOENT;
 }
 
+/* Directories, files and nothing, by the name's length, so that all three answers occur. */
+static int enters(const char *path)
+{
+    static const int answers[] = {0, 0, 0, -ENOENT, -ENOTDIR};
+    return answers[strlen(path) % 5];
+}
+
 static void check_found(const char *path, int len)
 {
     must(len > 0 && len < HR_LINK_PATH_MAX && strlen(path) == (size_t)len && path[0] == '/');
@@ -48,14 +55,14 @@ static void check_found(const char *path, int len)
     }
 }
 
-static void walk(const char *path, bool follow)
+static void walk(const char *path, bool follow, hr_enters_fn asked)
 {
     char at[HR_LINK_PATH_MAX] = "/data/x";
-    int len = hr_links_walk(&maps, at, strlen(at), path, follow, read_link);
+    int len = hr_links_walk(&maps, at, strlen(at), path, follow, read_link, asked);
     if (len >= 0) {
         check_found(at, len);
     } else {
-        must(len == -ENOENT || len == -ELOOP || len == -ENAMETOOLONG);
+        must(len == -ENOENT || len == -ELOOP || len == -ENAMETOOLONG || (asked && len == -ENOTDIR));
     }
 }
 
@@ -73,7 +80,7 @@ static void walk_names(const char *text, bool follow)
         size_t more = strlen(name);
         if (more + 3 < sizeof name) {
             strcpy(name + more, "/x");
-            int found = hr_links_walk_from(&maps, name, more + 2, more, follow, read_link);
+            int found = hr_links_walk_from(&maps, name, more + 2, more, follow, read_link, enters);
             if (found >= 0) {
                 check_found(name, found);
             }
@@ -98,7 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int follow = 0; follow < 2; follow++) {
         walk_names(part[0], follow);
         if (part_count > 1) {
-            walk(part[1], follow);
+            walk(part[1], follow, NULL);
+            walk(part[1], follow, enters);
         }
     }
     free(text);

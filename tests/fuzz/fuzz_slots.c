@@ -73,7 +73,7 @@ static void note(const uint8_t *data, size_t size, size_t at)
     struct hr_uses *uses = hr_tree_get(fuzz.plan, fuzz.tree)->uses;
     atomic_store(&uses->head, (uint32_t)number_of(data, size, at, 4));
     for (uint32_t i = 0; at + 4 + i < size && i < 64; i++) {
-        atomic_store(&uses->ring[(uint32_t)number_of(data, size, at, 4) - i & (HR_USES_RING - 1)],
+        atomic_store(&uses->ring[((uint32_t)number_of(data, size, at, 4) - i) & (HR_USES_RING - 1)],
                      data[at + 4 + i] < 128 ? HR_USE(data[at + 4 + i] % 8, announced)
                                             : number_of(data, size, at + 4 + i, 8));
     }
