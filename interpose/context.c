@@ -276,6 +276,24 @@ bool hr_session_peek(struct hr_session *ret)
     return live != NULL;
 }
 
+bool hr_session_follow(struct hr_session *ret)
+{
+    struct hr_live *live = hr_live_now();
+    if (live && hr_session_stale(live->session.control) && !hr_pid_is_borrowed()) {
+        uint64_t nobody = 0, mine = hr_now_ms() << 32 | (uint32_t)HR_SYS0(SYS_gettid);
+        if (atomic_compare_exchange_strong(&turn, &nobody, mine)) {
+            (void)try_join(live->dir);
+            atomic_compare_exchange_strong(&turn, &mine, 0);
+            live = hr_live_now();
+        }
+    }
+    if (!live || hr_session_stale(live->session.control)) {
+        return false;
+    }
+    *ret = live->session;
+    return true;
+}
+
 int hr_session_get(struct hr_session *ret)
 {
     struct hr_live *live = hr_live_now();

@@ -33,6 +33,9 @@ bool hr_session_stale(const struct hr_control *control); /* retired, or heartbea
 
 /* The session as it is now, without attaching. */
 bool hr_session_peek(struct hr_session *ret);
+/* With a living daemon: where ours is gone, with its successor once that knows this environment. Starts none,
+ * waits for none. False: none of these, or this process has not used a map. */
+bool hr_session_follow(struct hr_session *ret);
 
 /* cache_dir, terminated, without trailing slash. Valid for ever. */
 const char *hr_session_dir(const struct hr_session *session);

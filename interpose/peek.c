@@ -31,7 +31,7 @@ static HR_NOINLINE void tell(int fd, const uint8_t *body, size_t len)
     uint64_t batch;
     struct hr_session session;
     unsigned count = hr_pickle_batch(body, len, &batch, indices, INDICES_MAX);
-    if (count == 0 || !hr_session_peek(&session) || hr_session_stale(session.control)) {
+    if (count == 0 || !hr_session_follow(&session)) {
         return;
     }
     uint64_t stream = (uint64_t)(uint32_t)HR_SYS0(SYS_getpid) << 32 | (uint32_t)fd;

@@ -321,10 +321,14 @@ static void fake_serve(struct fake *fake, const struct hr_slot *slot)
 {
     FAKE_MUST(slot->path_len <= HR_KEY_MAX && slot->checksum == hr_slot_checksum(slot, slot->path_len));
     FAKE_MUST(slot->op > HR_OP_NONE && slot->op < HR_OP_COUNT);
-    FAKE_MUST(slot->tree == FAKE_TREE || slot->op == HR_OP_SEGMENT || slot->op == HR_OP_WHOLE);
+    FAKE_MUST(slot->tree == FAKE_TREE || slot->op == HR_OP_SEGMENT || slot->op == HR_OP_WHOLE ||
+              slot->op == HR_OP_ANNOUNCE);
     atomic_fetch_add(&fake->requests[slot->op], 1);
     FAKE_MUST(slot->op != HR_OP_SEGMENT || slot->entry < HR_HINTS);
     atomic_fetch_add(&fake->hints[hr_slot_hint(slot)], slot->op == HR_OP_SEGMENT);
+    if (slot->op == HR_OP_ANNOUNCE) {
+        return; /* has no answer */
+    }
     if (atomic_load(&fake->lose)) {
         atomic_fetch_sub(&fake->lose, 1);
         return;

@@ -446,6 +446,47 @@ static void forked_children_share_it(void **state)
     }
 }
 
+static void await_announcement(struct fake *daemon)
+{
+    for (int ms = 0; ms < 10000 && !atomic_load(&daemon->requests[HR_OP_ANNOUNCE]); ms++) {
+        usleep(1000);
+    }
+    assert_int_equal(atomic_exchange(&daemon->requests[HR_OP_ANNOUNCE], 0), 1);
+}
+
+/* A loader's main process may ask for nothing through all of a daemon's end and the next one's beginning:
+ * only its workers do. */
+static void announcements_follow_the_daemon(void **state)
+{
+    /* (1, [7, 8]) as pickle's protocol 3 has it */
+    static const unsigned char batch[] = {0x80, 3, 'K', 1, ']', '(', 'K', 7, 'K', 8, 'e', 0x86, '.'};
+    static struct fake next;
+    unsigned before = fake_attaches(home);
+    int out[2];
+    (void)state;
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    assert_int_equal(write(out[1], batch, sizeof(batch)), sizeof(batch));
+    await_announcement(&fake);
+    fake_die(&fake, true);
+    errno = 4321;
+    assert_int_equal(write(out[1], batch, sizeof(batch)), sizeof(batch)); /* nobody is there yet */
+    assert_int_equal(errno, 4321);
+    fake_start(&next, cache);
+    fake_publish(&next, 5);
+    errno = 4321;
+    assert_int_equal(write(out[1], batch, sizeof(batch)), sizeof(batch));
+    assert_int_equal(errno, 4321);
+    await_announcement(&next);
+    assert_int_equal(fake_attaches(home), before);
+    close(out[0]);
+    close(out[1]);
+    atomic_store(&next.stop, true);
+    pthread_join(next.thread, NULL); /* it writes to `next` */
+    fake = next;
+    atomic_store(&fake.stop, false);
+    assert_int_equal(pthread_create(&fake.thread, NULL, fake_run, &fake), 0);
+}
+
 /* Last: no daemon can be had. One line, one attempt, then quick errors. */
 static void no_daemon_is_an_error_not_a_hang(void **state)
 {
@@ -499,6 +540,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_new_generation_moves_waiters),
         cmocka_unit_test(a_dead_daemon_is_replaced),
         cmocka_unit_test(forked_children_share_it),
+        cmocka_unit_test(announcements_follow_the_daemon),
         cmocka_unit_test(no_daemon_is_an_error_not_a_hang),
     };
     return cmocka_run_group_tests(tests, NULL, group_end);
