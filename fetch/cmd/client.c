@@ -32,6 +32,7 @@
 #define HR_LISTEN_WAIT_MS 500
 #define HR_LISTEN_STEP_MS 20
 #define HR_SILENCE_MS 5000              /* as for programs: store/run.h */
+#define HR_PATIENCE_MS 10000            /* for what a daemon that runs answers at once */
 #define HR_ANSWER_MAX_BYTES (64u << 20) /* as the daemon's */
 
 static int dial(const char *cache_dir)
@@ -195,17 +196,46 @@ struct question {
     const struct hr_job *job;
     const char *text;
     json_int_t tree;
+    bool at_once; /* its answer needs nothing but the daemon */
 };
 
-static void await(int fd, const struct question *question)
+/* Who was to answer, in words. True: it is stopped, by a signal or a debugger. */
+static bool describe_peer(int fd, const char *cache_dir, char message[HR_MESSAGE_BYTES])
 {
-    struct pollfd wait = {.fd = fd, .events = POLLIN};
-    while (question->job->silent && question->tree >= 0 && poll(&wait, 1, HR_SILENCE_MS) == 0) {
-        question->job->silent(question->job, (uint32_t)question->tree);
+    struct ucred peer = {0};
+    socklen_t len = sizeof peer;
+    char path[64], text[512] = "";
+    (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)peer.pid);
+    hr_cleanup_fd int stat_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (stat_fd < 0 || read(stat_fd, text, sizeof text - 1) < 0) {
+        text[0] = '\0';
     }
+    const char *end = strrchr(text, ')');
+    bool stopped = end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+    snprintf(message, HR_MESSAGE_BYTES, "the daemon of %.500s, process %d, %s", cache_dir, (int)peer.pid,
+             stopped ? "is stopped: SIGCONT lets it go on" : "does not answer");
+    return stopped;
 }
 
-static int converse(int fd, const struct question *question, struct hr_buf *answer)
+/* 0: something came, or the end. -ETIMEDOUT with message: nothing will. */
+static int await(int fd, const struct question *question, char message[HR_MESSAGE_BYTES])
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    for (int ms = HR_SILENCE_MS; poll(&wait, 1, HR_SILENCE_MS) == 0; ms += HR_SILENCE_MS) {
+        bool stopped = describe_peer(fd, question->job->cache_dir, message);
+        if (ms >= HR_PATIENCE_MS && (stopped || question->at_once)) {
+            return -ETIMEDOUT;
+        }
+        if (!stopped && question->job->silent && question->tree >= 0) {
+            question->job->silent(question->job, (uint32_t)question->tree);
+        }
+    }
+    return 0;
+}
+
+static int converse(int fd, const struct question *question, struct hr_buf *answer,
+                    char message[HR_MESSAGE_BYTES])
 {
     const char *text = question->text;
     size_t len = strlen(text);
@@ -222,8 +252,11 @@ static int converse(int fd, const struct question *question, struct hr_buf *answ
     }
     for (;;) {
         char chunk[16384];
-        await(fd, question);
-        ssize_t got = recv(fd, chunk, sizeof chunk, 0);
+        int error = await(fd, question, message);
+        ssize_t got = error < 0 ? 0 : recv(fd, chunk, sizeof chunk, 0);
+        if (error < 0) {
+            return error;
+        }
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -233,7 +266,7 @@ static int converse(int fd, const struct question *question, struct hr_buf *answ
         if (got == 0) {
             return answer->len > 0 ? 0 : -ECONNRESET;
         }
-        int error = hr_buf_append(answer, chunk, (size_t)got);
+        error = hr_buf_append(answer, chunk, (size_t)got);
         if (error < 0) {
             return error;
         }
@@ -264,7 +297,7 @@ int hr_client_ask(const struct hr_job *job, bool start, json_t *request, json_t 
 {
     char *text = json_dumps(request, JSON_COMPACT);
     const json_t *tree = json_object_get(request, "tree");
-    struct question question = {.job = job, .tree = tree ? json_integer_value(tree) : -1};
+    struct question question = {.job = job, .tree = tree ? json_integer_value(tree) : -1, .at_once = !start};
     json_decref(request);
     struct hr_buf line = HR_BUF_INIT(HR_ANSWER_MAX_BYTES);
     struct hr_buf answer = HR_BUF_INIT(HR_ANSWER_MAX_BYTES);
@@ -284,7 +317,10 @@ int hr_client_ask(const struct hr_job *job, bool start, json_t *request, json_t 
             int started = start_daemon(job, message);
             error = started < 0 ? started : -EAGAIN;
             starting = true;
-        } else if (converse(fd, &question, &answer) < 0) {
+        } else if ((error = converse(fd, &question, &answer, message)) == -ETIMEDOUT) {
+            break;
+        } else if (error < 0) {
+            error = -EAGAIN;
             hr_buf_reset(&answer);
             snprintf(message, HR_MESSAGE_BYTES, "the daemon of %.500s ended in mid-answer", job->cache_dir);
             usleep(HR_LISTEN_STEP_MS * 1000);

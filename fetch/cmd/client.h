@@ -37,8 +37,9 @@ const char *hr_job_getenv(const struct hr_job *job, const char *name);
 int hr_job_check_point(const struct hr_job *job, const struct hr_map *map, char message[HR_MESSAGE_BYTES]);
 
 /* Exactly one line to the daemon of cache_dir, one line back. *ret_answer is new. start: makes a daemon when
- * none lives. 0; -ENOENT (no daemon, start false); -errno with message. An answer with "error" gives -errno
- * of it and its line in message. */
+ * none lives. 0; -ENOENT (no daemon, start false); -ETIMEDOUT (it is stopped, or start is false and it does
+ * not answer for 10 s); -errno with message. An answer with "error" gives -errno of it and its line in
+ * message. */
 int hr_client_ask(const struct hr_job *job, bool start, json_t *request /* stolen */, json_t **ret_answer,
                   char message[HR_MESSAGE_BYTES]);
 /* 0; -EPROTO with message: a living daemon of cache_dir is of another version, which goes on serving its

@@ -3,7 +3,9 @@ behind both."""
 import contextlib
 import json
 import os
+import signal
 import stat
+import subprocess
 import threading
 
 from harness import fixtures, headrace, paths, proc, servers
@@ -142,6 +144,25 @@ def stall_until(job, wanted, *argv):
         return proc.wait_until(look, 20, "stall says %s" % (wanted,))
     except proc.Failure as failure:
         raise proc.Failure("%s\n%s" % (failure, proc.tail(job.command("stall", *argv).stdout)))
+
+
+@test(NEEDS)
+def test_stopped_daemon_is_named():
+    """Who asks it hears of that, and does not wait for ever."""
+    with scene(prefetch="off") as s:
+        s.job.command("ls", s.data)
+        pid = s.job.daemon_pid()
+        env = dict(s.job.env(), HEADRACE_MAP=";".join(s.job.maps))
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            asking = [subprocess.Popen([s.job.program, *argv], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                      for argv in (["stall"], ["status"], ["top"], ["stop"], ["ls", s.data])]
+            for child in asking:
+                _, said = child.communicate(timeout=60)
+                proc.expect(child.returncode == 1 and b"process %d, is stopped" % pid in said, child.args, said)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        proc.expect_equal(s.job.command("ls", s.data).returncode, 0, "ls after it went on")
 
 
 @test("rclone")
