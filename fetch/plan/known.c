@@ -301,6 +301,25 @@ static void once_more(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t beg
     plan->stats.known_orders++;
 }
 
+void hr_known_left(struct hr_plan *plan, uint32_t loader)
+{
+    for (unsigned i = 0; plan->knowns && i < HR_KNOWN_EPOCHS_MAX; i++) {
+        struct hr_epoch *epoch = &plan->knowns->epochs[i];
+        if (!epoch->id || epoch->opens || epoch->loader != loader) {
+            continue;
+        }
+        bool known = epoch->state == HR_EPOCH_KNOWN && hr_epoch_is_current(epoch);
+        for (uint32_t at = 0; known && at < epoch->next; at++) {
+            uint32_t index = hr_order_at(&epoch->order, epoch->permutation, at),
+                     entry = hr_ranks_entry(epoch->tree->ranks, epoch->base + index);
+            if ((epoch->tree->marks[entry] & (HR_ENTRY_SWEPT | HR_ENTRY_ANNOUNCED)) == HR_ENTRY_SWEPT) {
+                hr_sweep_abandon(epoch->tree, entry);
+            }
+        }
+        forget(plan, epoch);
+    }
+}
+
 /* ---- batches ---- */
 
 /* base: of what was announced; of opens any. */

@@ -25,6 +25,8 @@ void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch);
 /* A file that was opened, by its rank in the tree; again: another time since the last epoch began. True: for
  * all that is known a new one begins with it. */
 bool hr_known_open(struct hr_plan_tree *tree, uint32_t rank, bool again);
+/* The loader's process is gone: what was asked for by its orders alone is given up. */
+void hr_known_left(struct hr_plan *plan, uint32_t loader);
 /* There may be room for more. */
 void hr_known_advance(struct hr_plan *plan);
 struct hr_plan_stats;

@@ -413,6 +413,20 @@ void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry, uint32_t tag)
     }
 }
 
+void hr_plan_job_ended(struct hr_plan *plan, uint32_t context)
+{
+    struct hr_guide *guide = guide_of(plan, context, false);
+    while (guide && guide->batches) {
+        hr_batch_drop(guide, guide->batches, true);
+    }
+    for (unsigned i = 0; guide && i < guide->stream_count; i++) {
+        hr_known_left(plan, (uint32_t)(guide->streams[i].id >> 32));
+    }
+    if (guide) {
+        guide->stream_count = 0;
+    }
+}
+
 void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
 {
     if (!plan->options.lookahead || plan->ending || part->context >= HR_CONTEXTS_MAX || part->count == 0 ||

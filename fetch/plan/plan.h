@@ -109,6 +109,9 @@ struct hr_announcement {
     uint32_t count;
 };
 void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part);
+/* No process of the job lives: what its loaders announced is not opened any more. What was learned stays, for
+ * its next run. */
+void hr_plan_job_ended(struct hr_plan *plan, uint32_t context);
 
 /* An asker that stores into the control's ring and wakes. */
 struct hr_asker hr_plan_ring_asker(struct hr_plan *plan, uint32_t ticket);

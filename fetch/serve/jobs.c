@@ -121,6 +121,7 @@ static void member_ended(void *owner)
     struct job *job = member->job;
     drop_member(member);
     if (!job->members) {
+        hr_plan_job_ended(job->jobs->options.plan, job->context);
         end(job);
     }
 }

@@ -204,6 +204,39 @@ static void test_left_epoch_is_given_up(void **state)
     assert_int_equal(s3_gets(lab->s3), 3 * BATCH);
 }
 
+/* Its trainer was killed: the next one's epoch has all the room, and nothing of the old one is left. */
+static void test_job_that_ended_is_given_up(void **state)
+{
+    struct lab *lab = *state;
+    const uint64_t cache_bytes = 16 * MIB, size = 64 * KIB;
+    const unsigned half = (unsigned)(cache_bytes / size / 2);
+    open_objects(lab, size, cache_bytes, HR_ORDER_MODE_AUTO);
+    make_order(5, OBJECTS);
+    begin_announced(lab);
+    awaited = 1;
+    lab_until(lab, is_known);
+    lab_settle(lab);
+    unsigned gets = s3_gets(lab->s3);
+    assert_in_range(gets, half - 1, half);
+    assert_int_equal(lab_stats(lab).known_now, 1);
+    hr_plan_job_ended(lab->plan, LAB_CONTEXT);
+    lab_settle(lab);
+    assert_int_equal(lab_stats(lab).known_now, 0);
+    assert_int_equal(lab_stats(lab).lookahead_waiting, 0);
+    assert_int_equal(s3_gets(lab->s3), gets);
+    make_order(6, OBJECTS);
+    unsigned there = 0;
+    for (unsigned i = 0; i < half; i++) {
+        there += HR_STATE_KIND(lab_word(lab, key_of(order[i]))) == HR_STATE_RESIDENT;
+    }
+    begin_announced(lab);
+    awaited = 2;
+    lab_until(lab, is_known);
+    lab_settle(lab);
+    assert_int_equal(lab_stats(lab).known_seed, 6);
+    assert_true(s3_gets(lab->s3) >= gets + half - there - 1);
+}
+
 static void test_off_searches_nothing(void **state)
 {
     struct lab *lab = *state;
@@ -286,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_off_searches_nothing, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_refused_are_asked_for_later, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_left_epoch_is_given_up, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_job_that_ended_is_given_up, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_two_opens_tell_the_base, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_order_of_something_else, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_searches_for_nothing_end, lab_set_up, lab_tear_down),
