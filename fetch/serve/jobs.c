@@ -30,10 +30,10 @@ struct job {
     struct hr_jobs *jobs;
     uint32_t context, pid;
     char program[HR_PROGRAM_BYTES];
-    bool watched;           /* some process was */
-    struct member *members; /* those that live */
-    bool alone;             /* no other job ran meanwhile: all figures are its own */
-    int64_t began_ns, last_ms;
+    bool watched;                        /* some process was */
+    struct member *members;              /* those that live */
+    bool alone;                          /* no other job ran meanwhile: all figures are its own */
+    int64_t began_ns, began_ms, last_ms; /* by the wall's clock; by ours */
     struct hr_wait_sum waits[HR_WAIT_REASONS];
     struct hr_report_figures before;
 };
@@ -68,13 +68,14 @@ static json_t *document_of(const struct job *job, bool ended)
     struct hr_report_figures now;
     hr_plan_drain(jobs->options.plan); /* what clients noted lately */
     measure(jobs, &now);
+    int64_t last_ms = ended && !job->watched ? job->last_ms : hr_clock_ms(),
+            last_ns = job->began_ns + (last_ms - job->began_ms) * 1000000; /* the wall's clock may be set */
     struct hr_report report = {
         .program = job->program,
         .pid = job->pid,
         .began_ns = job->began_ns,
-        .ended_ns =
-            ended ? hr_clock_wall_ns() - (job->watched ? 0 : hr_clock_ms() - job->last_ms) * 1000000 : 0,
-        .now_ns = hr_clock_wall_ns(),
+        .ended_ns = ended ? last_ns : 0,
+        .now_ns = last_ns,
         .alone = job->alone,
         .waits = job->waits,
         .before = &job->before,
@@ -187,7 +188,7 @@ static struct job *begin(struct hr_jobs *jobs, uint32_t context)
         other->alone = false;
     }
     job->began_ns = hr_clock_wall_ns();
-    job->last_ms = hr_clock_ms();
+    job->began_ms = job->last_ms = hr_clock_ms();
     hr_plan_drain(jobs->options.plan); /* what was noted before is not its */
     measure(jobs, &job->before);
     DL_APPEND(jobs->list, job);

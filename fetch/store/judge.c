@@ -155,6 +155,10 @@ static void judge_failure(struct hr_call *call, struct hr_http_request *request,
     take_region(request, &error, ret);
     ret->verdict = hr_errors_http(request->status, error.code, hr_http_answer(request, "location") != NULL);
     call->refused_alone = strcmp(error.code, "InvalidObjectState") == 0;
+    if (strcasestr(error.message, "between the request time and the server") != NULL) {
+        /* rclone says AccessDenied of it. */
+        ret->verdict = hr_errors_http(request->status, "RequestTimeTooSkewed", false);
+    }
     if (wants_customer_key(&error)) {
         ret->verdict = (struct hr_verdict){HR_ACTION_FAIL, -EACCES,
                                            "it is encrypted with a key of its owner: set customer_key_file"};

@@ -200,6 +200,15 @@ static const struct scenario scenarios[] = {
      .asked = 2,
      .body = "hello",
      .last_asked = "x-amz-date: 20300101T0000"},
+    {.name = "clocks differ, by the message alone",
+     .steps = STEPS(
+         STEP("400 X\r\nDate: Tue, 01 Jan 2030 00:00:30 GMT\r\n",
+              "<Error><Code>AccessDenied</Code><Message>The difference between the request time and the "
+              "server's time is too large.</Message></Error>"),
+         BODY_STEP("", "hello")),
+     .asked = 2,
+     .body = "hello",
+     .last_asked = "x-amz-date: 20300101T0000"},
     {.name = "clocks differ without a date",
      .steps = STEPS(ERROR_STEP("403 X", "RequestTimeTooSkewed")),
      .error = -EACCES,
