@@ -278,14 +278,18 @@ static bool is_open_of(struct hr_plan_tree *tree, uint32_t gen, uint32_t entry)
            hr_base_ranks(tree);
 }
 
+static struct base base_of_open(struct hr_plan_tree *tree, uint32_t entry)
+{
+    return (struct base){.tree = tree,
+                         .gen = tree->index.names->gen,
+                         .stride = 1,
+                         .value = (int64_t)hr_ranks_of(tree->ranks, entry)};
+}
+
 static struct base note_open(struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry, bool untold)
 {
-    struct base open = {.tree = tree,
-                        .gen = tree->index.names->gen,
-                        .stride = 1,
-                        .value = (int64_t)hr_ranks_of(tree->ranks, entry)};
+    struct base open = base_of_open(tree, entry);
     guide->untold[guide->recent_next % HR_RECENT_OPENS] = untold;
-    guide->recent_number[guide->recent_next % HR_RECENT_OPENS] = 0;
     guide->recent[guide->recent_next++ % HR_RECENT_OPENS] = open;
     return open;
 }
@@ -315,47 +319,57 @@ static bool is_recent(const struct hr_guide *guide, const struct base *open)
     return false;
 }
 
-bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t gen,
-                     uint32_t entry)
+bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_early_open *early)
 {
-    if (!is_open_of(tree, gen, entry) ||
+    struct hr_plan_tree *tree = hr_tree_get(plan, early->tree);
+    early->done = true;
+    if (!is_open_of(tree, early->gen, early->entry) ||
         (!guide->votes && !(guide->votes = calloc(1, sizeof *guide->votes)))) {
         return false;
     }
-    bool untold = guide->base_count > 0 && !(tree->marks[entry] & HR_ENTRY_ANNOUNCED);
-    if (untold) {
-        hr_tree_drain_uses(tree); /* the sample's first file may have come out of the cache */
-    }
+    bool untold = guide->base_count > 0 && !(tree->marks[early->entry] & HR_ENTRY_ANNOUNCED);
     if (guide->base_count > 0) {
-        doubt(plan, guide, tree, entry);
+        doubt(plan, guide, tree, early->entry);
     }
-    struct base open = note_open(guide, tree, entry, untold);
+    struct base open = note_open(guide, tree, early->entry, untold);
     if (is_recent(guide, &open)) {
         return true;
     }
-    guide->recent_number[(guide->recent_next - 1) % HR_RECENT_OPENS] = ++guide->votes->opens;
+    early->vote = ++guide->votes->opens;
+    early->done = false;
     if (!count_votes(plan, guide, &open, NULL) && guide->misses > 0) {
         count_votes_with(plan, guide, &open, untold);
     }
     return true;
 }
 
+/* It voted when its batch was not there. True: it makes a base known. */
+static bool vote_again(struct hr_plan *plan, struct hr_guide *guide, const struct hr_early_open *early,
+                       const struct stream *stream)
+{
+    struct hr_plan_tree *tree = hr_tree_get(plan, early->tree);
+    if (!is_open_of(tree, early->gen, early->entry)) {
+        return false;
+    }
+    struct base open = base_of_open(tree, early->entry);
+    guide->votes->earlier = early->vote;
+    bool learned = count_votes(plan, guide, &open, stream);
+    guide->votes->earlier = 0;
+    return learned;
+}
+
 void hr_bases_announced(struct hr_plan *plan, struct hr_guide *guide, const struct stream *stream,
                         const struct batch *batch)
 {
-    bool learned = !guide->votes || waiting_batch(guide, stream->id) != batch;
-    for (unsigned i = 0; i < HR_RECENT_OPENS && !learned; i++) {
-        unsigned at = (guide->recent_next + i) % HR_RECENT_OPENS;
-        const struct base open = guide->recent[at];
-        uint64_t number = guide->recent_number[at];
-        if (number != 0 && number + HR_EARLY_OPENS > guide->votes->opens && hr_base_is_current(&open) &&
-            open.tree->ranks) {
-            guide->votes->earlier = number;
-            learned = count_votes(plan, guide, &open, stream);
+    struct hr_early_open *opens[HR_EARLY_ASKED_MAX];
+    unsigned count = hr_early_asked(&plan->early, guide->context, opens);
+    bool learned = !batch || waiting_batch(guide, stream->id) != batch;
+    for (unsigned i = 0; i < count; i++) {
+        if (opens[i]->vote == 0) {
+            (void)hr_bases_opened(plan, guide, opens[i]);
+        } else if (!learned) {
+            learned = vote_again(plan, guide, opens[i], stream);
         }
-    }
-    if (guide->votes) {
-        guide->votes->earlier = 0;
     }
 }
 

@@ -59,10 +59,9 @@ struct hr_guide {
     unsigned stream_count;
     struct base bases[HR_BASES_MAX]; /* known */
     unsigned base_count;
-    struct hr_votes *votes;                  /* NULL: none yet */
-    struct base recent[HR_RECENT_OPENS];     /* value: the rank that was opened */
-    uint64_t recent_number[HR_RECENT_OPENS]; /* of the open that voted; 0: it did not */
-    bool untold[HR_RECENT_OPENS];            /* nobody had announced it */
+    struct hr_votes *votes;              /* NULL: none yet */
+    struct base recent[HR_RECENT_OPENS]; /* value: the rank that was opened */
+    bool untold[HR_RECENT_OPENS];        /* nobody had announced it */
     unsigned recent_next;
     unsigned misses, matches;
     bool linked;              /* a base has got another one that goes with it */
@@ -86,9 +85,9 @@ bool hr_base_fits(const struct base *base, uint32_t highest);
 
 /* A program of the job opened an entry: votes for new bases, or doubts the known ones. False: it tells
  * nothing (another generation, no file, no ranks). */
-bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t gen,
-                     uint32_t entry);
-/* A queue's first batch is there: what was opened just before it was told votes by it, too. */
+bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_early_open *open);
+/* A batch is there: what was opened before it votes, also by this one where it is the first of its queue that
+ * waits. batch NULL: it is understood already. */
 void hr_bases_announced(struct hr_plan *plan, struct hr_guide *guide, const struct stream *stream,
                         const struct batch *batch);
 /* Somebody opened it: it may tie a stream to a base that is known, and speak for bases that go with it. The

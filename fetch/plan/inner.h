@@ -10,6 +10,7 @@
 #include "fetch/list/lister.h"
 #include "fetch/list/sealer.h"
 #include "fetch/plan/brought.h"
+#include "fetch/plan/early.h"
 #include "fetch/plan/pace.h"
 #include "fetch/plan/plan.h"
 
@@ -199,13 +200,6 @@ struct hr_warm;
 struct hr_recording;
 struct hr_replay;
 
-#define HR_EARLY_OPENS 16u /* of as many workers, before any of their loaders has told of a batch */
-
-struct hr_early_open {
-    uint32_t context, tree, gen, entry;
-    int64_t ms; /* 0: none */
-};
-
 struct hr_plan {
     struct hr_plan_options options;
     char *cache_dir;
@@ -218,9 +212,8 @@ struct hr_plan {
     struct hr_lane *lanes;  /* list; whose turn it is comes first */
     struct hr_want *placed; /* queued wants that have their place in the cache */
     struct hr_md5_off *md5_off;
-    struct hr_guide *guides;                    /* hash: what each job's loaders announced */
-    struct hr_early_open early[HR_EARLY_OPENS]; /* ring: opens of jobs that have nothing announced */
-    unsigned early_next;
+    struct hr_guide *guides; /* hash: what each job's loaders announced */
+    struct hr_early early;   /* opens whose batches may be announced yet */
     struct hr_pace pace;
     struct hr_heads *heads;            /* heads.c; NULL until a large object is announced */
     struct hr_epoch_left *epochs_left; /* victims.c: what known orders still need */

@@ -4,19 +4,18 @@
  * are asked for by turns, in the order in which it will open them. */
 #include "fetch/plan/guide.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-#include "fetch/base/clock.h"
 #include "fetch/plan/known.h"
 #include "fetch/plan/tables.h"
 
 #define HR_BATCH_PARTS_MAX 16 /* of HR_KEY_MAX bytes: batches of 4096 indices */
 #define HR_QUEUE_MAX 16384    /* announced objects that wait for their request */
 #define HR_HEADS_MAX 64       /* workers that are served by turns */
-#define HR_EARLY_MS 1000      /* an open that came before its announcement did so by a switch or two; ours */
 
 static struct hr_guide *guide_of(struct hr_plan *plan, uint32_t context, bool make)
 {
@@ -351,40 +350,20 @@ static void issue_settled(struct hr_plan *plan, struct hr_guide *guide)
     guide->linked = false;
 }
 
-/* A worker may open its first file before the loader, which was put aside just after its write, tells of the
- * batch. */
-static void keep_early(struct hr_plan *plan, uint32_t context, uint32_t tree, uint32_t gen, uint32_t entry)
-{
-    plan->early[plan->early_next++ % HR_EARLY_OPENS] = (struct hr_early_open){
-        .context = context, .tree = tree, .gen = gen, .entry = entry, .ms = hr_clock_ms()};
-}
-
-static void take_early(struct hr_plan *plan, struct hr_guide *guide)
-{
-    int64_t since_ms = hr_clock_ms() - HR_EARLY_MS;
-    for (unsigned i = 0; i < HR_EARLY_OPENS; i++) {
-        struct hr_early_open *open = &plan->early[(plan->early_next + i) % HR_EARLY_OPENS];
-        if (open->ms != 0 && open->context == guide->context) {
-            struct hr_plan_tree *tree = open->ms >= since_ms ? hr_tree_get(plan, open->tree) : NULL;
-            open->ms = 0;
-            (void)hr_bases_opened(plan, guide, tree, open->gen, open->entry);
-        }
-    }
-}
-
 void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t number, uint32_t gen,
                          uint32_t entry)
 {
     struct hr_guide *guide = guide_of(plan, context, false);
     struct hr_plan_tree *tree = hr_tree_get(plan, number);
+    struct hr_early_open open = {.context = context, .tree = number, .gen = gen, .entry = entry};
     if (!guide || !guide->batches) {
-        keep_early(plan, context, number, gen, entry);
+        (void)hr_early_keep(&plan->early, &open);
         return;
     }
-    if (tree && hr_tables_ask(guide)) {
-        hr_tree_drain_uses(tree); /* what was opened before it tells which table it is */
+    if (tree) { /* what was opened before it, and was in the cache, tells as much */
+        hr_tree_drain_uses(tree);
     }
-    if (!hr_bases_opened(plan, guide, tree, gen, entry)) {
+    if (!hr_bases_opened(plan, guide, hr_early_keep(&plan->early, &open))) {
         return;
     }
     issue_settled(plan, guide);
@@ -398,9 +377,12 @@ void hr_lookahead_opened(struct hr_plan *plan, uint32_t context, uint32_t number
 void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry, uint32_t tag)
 {
     struct hr_guide *guide, *next;
+    bool early = tag != 0;
     HASH_ITER(hh, tree->plan->guides, guide, next)
     {
-        if (tag && hr_tables_opened(tree->plan, guide, tree, entry, tag)) {
+        int said = tag ? hr_tables_opened(tree->plan, guide, tree, entry, tag) : 0;
+        early &= said == -ENOENT;
+        if (said > 0) {
             issue_tables(tree->plan, guide);
         }
         bool open_questions = guide->misses > 0; /* are there other files of a sample? */
@@ -410,6 +392,13 @@ void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry, uint32_t tag)
         if (open_questions && hr_bases_used(tree->plan, guide, tree, entry)) {
             issue_settled(tree->plan, guide);
         }
+    }
+    if (early) {
+        (void)hr_early_keep(&tree->plan->early, &(struct hr_early_open){.context = HR_EARLY_NOTED,
+                                                                        .tree = tree->number,
+                                                                        .gen = tree->index.names->gen,
+                                                                        .entry = entry,
+                                                                        .tag = tag});
     }
 }
 
@@ -452,10 +441,8 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
         issue(plan, guide, batch, &guide->bases[stream->base]);
     } else {
         stream->base = -1;
-        if (!issue_table(plan, guide, batch)) {
-            hr_bases_announced(plan, guide, stream, batch);
-        }
-        take_early(plan, guide);
+        bool understood = issue_table(plan, guide, batch);
+        hr_bases_announced(plan, guide, stream, understood ? NULL : batch);
         issue_settled(plan, guide);
         issue_tables(plan, guide);
     }

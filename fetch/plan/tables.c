@@ -1,5 +1,6 @@
 #include "fetch/plan/tables.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -17,7 +18,6 @@
 #define AGREE_FACTOR 4  /* ...and so many for each that is another file: notes get lost */
 #define MERGE_FACTOR 16 /* for what is not undone */
 #define OVERTAKEN 4     /* numbers that an announcement comes too early or late */
-#define STRAYS 256      /* a batch of each of a few dozen workers */
 #define DENY_LEAST 16   /* places that are known... */
 #define DENY_FACTOR 8   /* ...of which so few are what a base would have: a sample has four files at most */
 #define DIFFER_MAX 32   /* places that came to be another file, before a table is doubted... */
@@ -34,20 +34,12 @@ struct iteration {
     uint32_t right[TABLES_MAX], wrong[TABLES_MAX]; /* opens that agree with each */
 };
 
-/* An open for a batch that nobody has announced yet: a worker without another one is quicker than that. */
-struct stray {
-    struct hr_plan_tree *tree;
-    uint32_t gen, entry, tag;
-};
-
 struct hr_tables {
     struct hr_table tables[TABLES_MAX];
     struct iteration iterations[ITERATIONS_MAX];
     uint64_t last_id, clock;
     struct hr_told *told; /* oldest first */
     uint32_t told_indices;
-    struct stray strays[STRAYS];
-    uint32_t stray_count; /* ever */
 };
 
 static void told_free(struct hr_tables *tables, struct hr_told *told)
@@ -331,19 +323,16 @@ static void finish_before(struct hr_plan *plan, struct hr_guide *guide, uint64_t
     }
 }
 
-bool hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry,
-                      uint32_t tag)
+int hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry,
+                     uint32_t tag)
 {
     struct hr_tables *tables = guide->tables;
     struct hr_told *told = NULL;
-    if (!tables) {
-        return false;
+    if (tables) {
+        DL_SEARCH_SCALAR(tables->told, told, tag, tag);
     }
-    DL_SEARCH_SCALAR(tables->told, told, tag, tag);
     if (!told) {
-        tables->strays[tables->stray_count++ % STRAYS] =
-            (struct stray){.tree = tree, .gen = tree->index.names->gen, .entry = entry, .tag = tag};
-        return false;
+        return -ENOENT;
     }
     if (told->opened == 0) {
         told->tree = tree;
@@ -351,15 +340,15 @@ bool hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_pl
         finish_before(plan, guide, told->stream, told->iteration, told->number);
     } else if (told->tree != tree || told->gen != tree->index.names->gen || told->opened > told->room ||
                told->opens[told->opened - 1] == entry) {
-        return false; /* a sample's file is often opened twice in a row */
+        return 0; /* a sample's file is often opened twice in a row */
     }
     struct iteration *iteration = iteration_of(tables, told->iteration);
     if (told->opened++ == told->room) {
-        return false;
+        return 0;
     }
     told->opens[told->opened - 1] = entry;
     if (!iteration) {
-        return false;
+        return 0;
     }
     compare(tables, iteration, told);
     bool adopted = iteration->table < 0 && adopt(plan, guide, iteration);
@@ -370,16 +359,15 @@ bool hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_pl
     return adopted;
 }
 
-static void take_strays(struct hr_plan *plan, struct hr_guide *guide, uint32_t tag)
+/* A worker without another batch may have been quicker than the announcement. */
+static void take_early(struct hr_plan *plan, struct hr_guide *guide, uint32_t tag)
 {
-    struct hr_tables *tables = guide->tables;
-    for (uint32_t i = 0; i < STRAYS; i++) {
-        struct stray *at = &tables->strays[(tables->stray_count + i) % STRAYS], stray = *at;
-        if (stray.tag == tag) {
-            *at = (struct stray){0};
-            if (stray.tree->index.names && stray.tree->index.names->gen == stray.gen) {
-                (void)hr_tables_opened(plan, guide, stray.tree, stray.entry, tag);
-            }
+    struct hr_early_open *open;
+    while ((open = hr_early_noted(&plan->early, tag))) {
+        struct hr_plan_tree *tree = hr_tree_get(plan, open->tree);
+        open->done = true;
+        if (tree && tree->index.names && tree->index.names->gen == open->gen) {
+            (void)hr_tables_opened(plan, guide, tree, open->entry, tag);
         }
     }
 }
@@ -417,7 +405,7 @@ void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct st
     while (tables->told_indices > TOLD_INDICES_MAX) {
         told_free(tables, tables->told);
     }
-    take_strays(plan, guide, tag);
+    take_early(plan, guide, tag);
 }
 
 /* ---- going by it ---- */

@@ -16,9 +16,10 @@ void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct st
                          const struct batch *batch);
 /* Is there a table to go by, or to add to? Then what was opened is worth looking at soon. */
 bool hr_tables_ask(const struct hr_guide *guide);
-/* The entry was opened for the batch of that tag. True: batches that wait may be understood now. */
-bool hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry,
-                      uint32_t tag);
+/* The entry was opened for the batch of that tag. -ENOENT: no such batch was announced, or it is over; 1:
+ * batches that wait may be understood now; 0. */
+int hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry,
+                     uint32_t tag);
 /* The batch as ranks of files by its base, in a struct of the caller's; NULL: too little is known of it. */
 struct batch *hr_tables_translate(const struct hr_guide *guide, const struct batch *batch);
 /* Are the files that the queue's indices were seen to be others than by this base? */

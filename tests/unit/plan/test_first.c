@@ -18,6 +18,16 @@ static uint64_t open_by_headers(struct lab *lab, const char *path)
     return answer.file_id;
 }
 
+/* "big", so opened, whose first body the store sends as `fault` says. */
+static struct s3_object *open_big(struct lab *lab, enum s3_fault fault, uint64_t *ret_face)
+{
+    struct s3_object *object = s3_add(lab->s3, "big", SIZE);
+    object->fault[0] = fault;
+    lab_open(lab, &(struct lab_options){0});
+    *ret_face = open_by_headers(lab, "big");
+    return object;
+}
+
 static void read_first(struct lab *lab, uint64_t face, uint32_t ticket)
 {
     lab_ask_bytes(lab, 1, face, 4 * MIB, 100, false, ticket); /* not where reading on begins */
@@ -39,12 +49,19 @@ static void check_first(struct lab *lab, uint32_t ticket, const struct s3_object
     lab_check_bytes(lab, answer->file_id, object, 0, 8 * MIB);
 }
 
+/* ...when it is read after its body came. */
+static void check_read(struct lab *lab, uint64_t face, uint32_t ticket, const struct s3_object *object)
+{
+    read_first(lab, face, ticket);
+    check_first(lab, ticket, object);
+    lab_settle(lab);
+}
+
 static void test_open_waits_for_headers_only(void **state)
 {
     struct lab *lab = *state;
-    struct s3_object *object = s3_add(lab->s3, "big", SIZE);
-    lab_open(lab, &(struct lab_options){0});
-    uint64_t face = open_by_headers(lab, "big");
+    uint64_t face;
+    struct s3_object *object = open_big(lab, S3_FINE, &face);
     read_first(lab, face, 5);
     assert_int_equal(lab_get(lab, HR_OP_OPEN, "big", NULL), 0); /* known by now */
     lab_run_ms(lab, 40);
@@ -60,25 +77,20 @@ static void test_open_waits_for_headers_only(void **state)
 static void test_body_is_kept(void **state)
 {
     struct lab *lab = *state;
-    struct s3_object *object = s3_add(lab->s3, "big", SIZE);
-    lab_open(lab, &(struct lab_options){0});
-    uint64_t face = open_by_headers(lab, "big");
+    uint64_t face;
+    struct s3_object *object = open_big(lab, S3_FINE, &face);
     s3_hold_bodies(lab->s3, false);
     lab_settle(lab);
-    read_first(lab, face, 5);
-    check_first(lab, 5, object);
+    check_read(lab, face, 5, object);
     assert_int_equal(s3_gets(lab->s3), 1);
     assert_int_equal(lab_stats(lab).segment_hits, 1);
-    lab_settle(lab);
 }
 
 static void test_broken_body_is_asked_again(void **state)
 {
     struct lab *lab = *state;
-    struct s3_object *object = s3_add(lab->s3, "big", SIZE);
-    object->fault[0] = S3_TRUNCATED;
-    lab_open(lab, &(struct lab_options){0});
-    uint64_t face = open_by_headers(lab, "big");
+    uint64_t face;
+    struct s3_object *object = open_big(lab, S3_TRUNCATED, &face);
     read_first(lab, face, 5);
     s3_hold_bodies(lab->s3, false);
     check_first(lab, 5, object);
@@ -91,11 +103,9 @@ static void test_broken_body_is_asked_again(void **state)
 static void test_body_that_fails_is_its_readers_loss(void **state)
 {
     struct lab *lab = *state;
-    struct s3_object *object = s3_add(lab->s3, "big", SIZE);
-    object->fault[0] = S3_TRUNCATED;
+    uint64_t face;
+    struct s3_object *object = open_big(lab, S3_TRUNCATED, &face);
     object->fault[1] = S3_REFUSED;
-    lab_open(lab, &(struct lab_options){0});
-    uint64_t face = open_by_headers(lab, "big");
     read_first(lab, face, 5);
     s3_hold_bodies(lab->s3, false);
     assert_int_equal(wait_answer(lab, 5), -EACCES);
@@ -112,10 +122,8 @@ static void test_body_that_fails_is_its_readers_loss(void **state)
 static void test_another_version_is_stale(void **state)
 {
     struct lab *lab = *state;
-    struct s3_object *object = s3_add(lab->s3, "big", SIZE);
-    object->fault[0] = S3_TRUNCATED;
-    lab_open(lab, &(struct lab_options){0});
-    uint64_t face = open_by_headers(lab, "big");
+    uint64_t face;
+    struct s3_object *object = open_big(lab, S3_TRUNCATED, &face);
     read_first(lab, face, 5);
     pthread_mutex_lock(&lab->s3->lock);
     object->version += 100;
@@ -152,18 +160,15 @@ static void test_body_is_not_taken_twice(void **state)
     assert_int_equal(stats.faces, 1);
     assert_int_equal(stats.bytes, 8 * MIB);
     assert_int_equal(lab_stats(lab).failed, 0);
-    read_first(lab, face, 5);
-    check_first(lab, 5, object);
-    lab_settle(lab);
+    check_read(lab, face, 5, object);
 }
 
 /* The daemon ends while the body is on its way. */
 static void test_end_with_a_body_on_its_way(void **state)
 {
     struct lab *lab = *state;
-    s3_add(lab->s3, "big", SIZE);
-    lab_open(lab, &(struct lab_options){0});
-    uint64_t face = open_by_headers(lab, "big");
+    uint64_t face;
+    (void)open_big(lab, S3_FINE, &face);
     read_first(lab, face, 1);
     lab_cut_off(lab);
     lab_close_cancels(lab, 1);

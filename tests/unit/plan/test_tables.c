@@ -18,6 +18,7 @@ struct set {
 };
 
 static uint32_t at;
+static uint32_t drawn[FILES]; /* all files in a drawn order */
 static struct set set, other;
 
 static void shuffle(uint32_t *values, uint32_t count)
@@ -38,9 +39,8 @@ static const char *key_of(uint32_t file)
     return key;
 }
 
-/* Of the files in a drawn order, those from `first` on. */
-static void make_set(struct set *made, const uint32_t *drawn, uint32_t first, uint32_t samples,
-                     uint32_t files)
+/* Of what is drawn that from `first` on. */
+static void make_set(struct set *made, uint32_t first, uint32_t samples, uint32_t files)
 {
     made->samples = samples;
     made->files = files;
@@ -50,7 +50,7 @@ static void make_set(struct set *made, const uint32_t *drawn, uint32_t first, ui
     memcpy(made->rows, drawn + first, (size_t)samples * files * sizeof drawn[0]);
 }
 
-static void open_objects(struct lab *lab, uint64_t cache_bytes, uint32_t drawn[FILES])
+static void open_objects(struct lab *lab)
 {
     at = 4;
     for (uint32_t i = 0; i < FILES; i++) {
@@ -58,11 +58,18 @@ static void open_objects(struct lab *lab, uint64_t cache_bytes, uint32_t drawn[F
         drawn[i] = i;
     }
     shuffle(drawn, FILES);
-    lab_open(lab, &(struct lab_options){.prefetch = true, .cache_bytes = cache_bytes});
+    lab_open(lab, &(struct lab_options){.prefetch = true, .cache_bytes = CACHED * FILE_BYTES});
     lab->plan->options.lookahead = true;
     lab->plan->options.order_search = HR_ORDER_MODE_OFF;
     lab_list(lab);
     hr_tree_get(lab->plan, lab->tree)->sweep_done = true; /* look-ahead alone */
+}
+
+/* All of them are one data set. */
+static void open_set(struct lab *lab, uint32_t files)
+{
+    open_objects(lab);
+    make_set(&set, 0, FILES / files, files);
 }
 
 /* As a worker does it. True: it was there before. */
@@ -83,6 +90,23 @@ static bool open_file(struct lab *lab, uint32_t file, uint32_t tag)
     return there;
 }
 
+static const uint32_t *batch_of(const struct set *read, uint32_t number)
+{
+    return read->order + (size_t)number * BATCH;
+}
+
+/* Files of the batch, but the first `lost`. How many were not there. */
+static unsigned open_batch(struct lab *lab, const struct set *read, uint32_t number, uint32_t lost)
+{
+    const uint32_t *indices = batch_of(read, number);
+    unsigned late = 0;
+    for (uint32_t i = lost; i < BATCH * read->files; i++) {
+        uint32_t file = read->rows[indices[i / read->files] * read->files + i % read->files];
+        late += !open_file(lab, file, hr_batch_tag(number, indices, BATCH));
+    }
+    return late;
+}
+
 /* So many batches of an epoch, in a new order, whose loader is two batches a worker ahead. How many files
  * were not there when they were opened. */
 static unsigned read_batches(struct lab *lab, struct set *read, uint32_t batches)
@@ -95,11 +119,7 @@ static unsigned read_batches(struct lab *lab, struct set *read, uint32_t batches
             lab_announce(lab, read->order, BATCH, number);
         }
         lab_settle(lab);
-        const uint32_t *indices = read->order + (size_t)batch * BATCH;
-        for (uint32_t i = 0; i < BATCH * read->files; i++) {
-            uint32_t file = read->rows[indices[i / read->files] * read->files + i % read->files];
-            late += !open_file(lab, file, hr_batch_tag(batch, indices, BATCH));
-        }
+        late += open_batch(lab, read, batch, 0);
     }
     return late;
 }
@@ -122,9 +142,7 @@ static void check_epochs(struct lab *lab, struct set *read, unsigned epochs, uns
 static void test_rows_of_a_table(void **state)
 {
     struct lab *lab = *state;
-    uint32_t drawn[FILES];
-    open_objects(lab, CACHED * FILE_BYTES, drawn);
-    make_set(&set, drawn, 0, FILES, 1);
+    open_set(lab, 1);
     check_epochs(lab, &set, 3, 8);
     struct hr_plan_stats stats = lab_stats(lab);
     assert_int_equal(stats.lookahead_learned, 1);
@@ -140,11 +158,10 @@ static void test_rows_of_a_table(void **state)
 static void test_two_subsets_of_one_folder(void **state)
 {
     struct lab *lab = *state;
-    uint32_t drawn[FILES];
     unsigned late = 0;
-    open_objects(lab, CACHED * FILE_BYTES, drawn);
-    make_set(&set, drawn, 0, FILES * 4 / 5, 1);
-    make_set(&other, drawn, FILES * 4 / 5, FILES / 5, 1);
+    open_objects(lab);
+    make_set(&set, 0, FILES * 4 / 5, 1);
+    make_set(&other, FILES * 4 / 5, FILES / 5, 1);
     assert_true(read_epoch(lab, &set) + read_epoch(lab, &other) >= 0.9 * FILES);
     assert_int_equal(lab_stats(lab).announced, 0);
     for (unsigned epoch = 1; epoch < 3; epoch++) {
@@ -160,9 +177,7 @@ static void test_two_subsets_of_one_folder(void **state)
 static void test_two_files_a_sample(void **state)
 {
     struct lab *lab = *state;
-    uint32_t drawn[FILES];
-    open_objects(lab, CACHED * FILE_BYTES, drawn);
-    make_set(&set, drawn, 0, FILES / 2, 2);
+    open_set(lab, 2);
     check_epochs(lab, &set, 3, 8);
     assert_int_equal(lab_stats(lab).lookahead_learned, 1);
     assert_int_equal(lab_stats(lab).lookahead_table, FILES / 2);
@@ -172,9 +187,7 @@ static void test_two_files_a_sample(void **state)
 static void test_epochs_left_early(void **state)
 {
     struct lab *lab = *state;
-    uint32_t drawn[FILES];
-    open_objects(lab, CACHED * FILE_BYTES, drawn);
-    make_set(&set, drawn, 0, FILES, 1);
+    open_set(lab, 1);
     for (unsigned epoch = 0; epoch < 25; epoch++) {
         (void)read_batches(lab, &set, 8);
     }
@@ -189,11 +202,10 @@ static void test_epochs_left_early(void **state)
 static void test_no_table_at_all(void **state)
 {
     struct lab *lab = *state;
-    uint32_t drawn[FILES];
-    open_objects(lab, CACHED * FILE_BYTES, drawn);
+    open_objects(lab);
     for (unsigned epoch = 0; epoch < 8; epoch++) {
         shuffle(drawn, FILES);
-        make_set(&set, drawn, 0, FILES, 1);
+        make_set(&set, 0, FILES, 1);
         (void)read_batches(lab, &set, FILES / BATCH / 2);
     }
     struct hr_plan_stats stats = lab_stats(lab);
@@ -207,12 +219,10 @@ static void test_no_table_at_all(void **state)
 static void test_a_table_that_changes(void **state)
 {
     struct lab *lab = *state;
-    uint32_t drawn[FILES];
-    open_objects(lab, CACHED * FILE_BYTES, drawn);
-    make_set(&set, drawn, 0, FILES, 1);
+    open_set(lab, 1);
     check_epochs(lab, &set, 2, 8);
     shuffle(drawn, FILES);
-    make_set(&set, drawn, 0, FILES, 1);
+    make_set(&set, 0, FILES, 1);
     assert_true(read_epoch(lab, &set) >= 0.5 * FILES);
     assert_in_range(read_epoch(lab, &set), 0, 8);
 }
@@ -221,15 +231,10 @@ static void test_a_table_that_changes(void **state)
 static void test_notes_that_are_lost(void **state)
 {
     struct lab *lab = *state;
-    uint32_t drawn[FILES];
-    open_objects(lab, CACHED * FILE_BYTES, drawn);
-    make_set(&set, drawn, 0, FILES, 1);
+    open_set(lab, 1);
     for (uint32_t number = 0; number < FILES / BATCH; number++) {
-        const uint32_t *indices = set.order + (size_t)number * BATCH;
         lab_announce(lab, set.order, BATCH, number);
-        for (uint32_t i = number % 10 == 3; i < BATCH; i++) {
-            (void)open_file(lab, drawn[indices[i]], hr_batch_tag(number, indices, BATCH));
-        }
+        (void)open_batch(lab, &set, number, number % 10 == 3);
     }
     lab_announce(lab, set.order, BATCH, 0);
     lab_announce(lab, set.order, BATCH, 1);
@@ -242,25 +247,19 @@ static void test_notes_that_are_lost(void **state)
 static void test_notes_before_their_batch(void **state)
 {
     struct lab *lab = *state;
-    uint32_t drawn[FILES];
-    open_objects(lab, CACHED * FILE_BYTES, drawn);
-    make_set(&set, drawn, 0, FILES, 1);
+    open_set(lab, 1);
     for (uint32_t i = 0; i < FILES / BATCH; i++) {
         uint32_t number = i ^ 1;
-        const uint32_t *indices = set.order + (size_t)number * BATCH;
         if (number % 4 > 1) {
             lab_announce(lab, set.order, BATCH, number);
         }
-        for (uint32_t k = 0; k < BATCH; k++) {
-            (void)open_file(lab, drawn[indices[k]], hr_batch_tag(number, indices, BATCH));
-        }
+        (void)open_batch(lab, &set, number, 0);
         if (number % 4 <= 1) {
             lab_announce(lab, set.order, BATCH, number);
         }
     }
-    /* What was opened before there was anything to learn from is not kept. */
-    assert_in_range(lab_stats(lab).lookahead_table, FILES - 2 * BATCH, FILES);
-    assert_in_range(read_epoch(lab, &set), 0, 8 + 2 * BATCH);
+    assert_int_equal(lab_stats(lab).lookahead_table, FILES);
+    assert_in_range(read_epoch(lab, &set), 0, 8);
     assert_int_equal(lab_stats(lab).lookahead_learned, 1);
 }
 
@@ -268,11 +267,9 @@ static void test_notes_before_their_batch(void **state)
 static void test_chance_is_no_base(void **state)
 {
     struct lab *lab = *state;
-    uint32_t drawn[FILES];
-    open_objects(lab, CACHED * FILE_BYTES, drawn);
-    make_set(&set, drawn, 0, FILES, 1);
+    open_set(lab, 1);
     for (uint32_t number = 0; number < FILES / BATCH; number++) {
-        const uint32_t *indices = set.order + (size_t)number * BATCH;
+        const uint32_t *indices = batch_of(&set, number);
         lab_announce(lab, set.order, BATCH, number);
         for (uint32_t i = 0; i < BATCH; i++) {
             bool walks = (number == 6 || number == 7) && i < 4;
