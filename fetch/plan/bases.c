@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "fetch/plan/known.h"
 #include "fetch/plan/tables.h"
 
 #define HR_MISSES_MAX 32      /* opens that nobody announced, before the guess is doubted */
@@ -85,8 +86,13 @@ bool hr_bases_settle(struct hr_guide *guide)
     return settled;
 }
 
-static void forget_bases(struct hr_guide *guide)
+static void forget_bases(struct hr_plan *plan, struct hr_guide *guide)
 {
+    for (unsigned b = 0; b < guide->base_count; b++) {
+        const struct base *base = &guide->bases[b];
+        hr_known_end(
+            plan, &(struct hr_dataset){.tree = base->tree, .gen = base->gen, .base = (uint64_t)base->value});
+    }
     guide->base_count = 0;
     hr_votes_clear(guide->votes);
     guide->misses = guide->matches = 0;
@@ -111,7 +117,7 @@ int hr_base_find(const struct hr_guide *guide, const struct base *candidate)
 static int learn_base(struct hr_plan *plan, struct hr_guide *guide, const struct base *base)
 {
     if (guide->base_count == HR_BASES_MAX) {
-        forget_bases(guide);
+        forget_bases(plan, guide);
     }
     guide->bases[guide->base_count] = *base;
     guide->misses = guide->matches = 0;
@@ -303,7 +309,7 @@ static void doubt(struct hr_plan *plan, struct hr_guide *guide, const struct hr_
     } else if (++guide->misses >= HR_MISSES_MAX && guide->misses > guide->matches + tree->announced_used) {
         plan->stats.lookahead_dropped++;
         guide->votes->wrong++;
-        forget_bases(guide);
+        forget_bases(plan, guide);
     }
 }
 

@@ -66,6 +66,7 @@ struct hr_guide {
     unsigned misses, matches;
     bool linked;              /* a base has got another one that goes with it */
     struct hr_tables *tables; /* tables.c; NULL: none yet */
+    bool adopted;             /* an iteration has got its table */
 };
 
 /* It is of the tree's present generation. */

@@ -73,10 +73,9 @@ static struct hr_knowns *knowns_of(struct hr_plan *plan)
 
 /* False: the bound is reached, this one comes later. What is there already is touched when it is announced:
  * in order of need and this early, what is needed first would leave the cache first. */
-static bool bring(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t index)
+static bool bring_file(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t entry)
 {
-    struct hr_plan_tree *tree = epoch->tree;
-    uint32_t entry = hr_ranks_entry(tree->ranks, epoch->base + index);
+    struct hr_plan_tree *tree = epoch->data.tree;
     uint64_t before = tree->swept_bytes, size = tree->index.entries[entry].size;
     uint32_t word = atomic_load_explicit(&tree->states->states[entry].word, memory_order_relaxed);
     if (HR_STATE_KIND(word) != HR_STATE_ABSENT || size > plan->options.small_max_bytes) {
@@ -91,6 +90,16 @@ static bool bring(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t index)
     char path[HR_KEY_MAX + 1];
     int len = hr_index_path(&tree->index, entry, path, sizeof path);
     return size == 0 || len < 0 || hr_want_find(tree, path, (uint32_t)len);
+}
+
+static bool bring(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t index)
+{
+    bool room = true;
+    for (unsigned file = 0; file < hr_dataset_files(&epoch->data) && room; file++) {
+        uint32_t entry = hr_dataset_entry(&epoch->data, index, file);
+        room = entry == HR_TABLE_NONE || bring_file(plan, epoch, entry);
+    }
+    return room;
 }
 
 /* Bits that what was seen has more than it takes to tell the candidates apart. */
@@ -109,7 +118,7 @@ static void advance(struct hr_plan *plan, struct hr_epoch *epoch)
 {
     uint32_t length = hr_order_length(&epoch->order);
     uint64_t bytes_max = guess_bytes_max(epoch);
-    if (plan->ending || !hr_epoch_is_current(epoch) || !epoch->tree->settings.prefetch) {
+    if (plan->ending || !hr_dataset_is_current(&epoch->data) || !epoch->data.tree->settings.prefetch) {
         return;
     }
     unsigned queue_max = hr_pace_holds(plan) ? 0 : hr_pace_is_on(plan) ? PACED_MAX : QUEUE_MAX;
@@ -136,19 +145,6 @@ void hr_known_advance(struct hr_plan *plan)
             advance(plan, &plan->knowns->epochs[i]);
         }
     }
-}
-
-static void remember(struct hr_knowns *knowns, const struct hr_order *order)
-{
-    unsigned at = 0;
-    while (at < knowns->recent_count && memcmp(&knowns->recent[at], order, sizeof *order) != 0) {
-        at++;
-    }
-    if (at == knowns->recent_count) {
-        at = at < HR_ORDER_RECENT_MAX ? knowns->recent_count++ : HR_ORDER_RECENT_MAX - 1;
-    }
-    memmove(knowns->recent + 1, knowns->recent, at * sizeof knowns->recent[0]);
-    knowns->recent[0] = *order;
 }
 
 static void keep_memory_bounded(struct hr_plan *plan, const struct hr_epoch *newest)
@@ -210,7 +206,7 @@ static void on_nothing(struct hr_plan *plan, struct hr_epoch *epoch)
 static void note_begun(struct hr_plan *plan, const struct hr_epoch *epoch)
 {
     for (uint32_t number = 0; !epoch->opens && number <= epoch->last_number; number++) {
-        if (number >= HR_KNOWN_FIRST_NUMBERS || hr_epoch_was_noted(epoch, number)) {
+        if (number >= HR_KNOWN_FIRST_NUMBERS || hr_epoch_is_begun(epoch, number)) {
             uint32_t first = hr_epoch_first(epoch, number);
             hr_victims_begun(plan, epoch->id, first, hr_epoch_first(epoch, number + 1) - first);
         }
@@ -230,7 +226,7 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
     epoch->permutation = result->permutation;
     epoch->candidates = result->candidates;
     if (epoch->opens) {
-        epoch->base = epoch->bases[result->set];
+        epoch->data.base = epoch->bases[result->set];
         epoch->next = epoch->position;
     } else {
         hr_epoch_take_turns(epoch);
@@ -238,9 +234,9 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
         epoch->agreed = hr_epoch_agreeing_notes(epoch);
     }
     knowns->shown = epoch->id;
-    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation);
+    hr_victims_begin(plan, epoch->id, &epoch->data, &epoch->order, epoch->permutation);
     note_begun(plan, epoch);
-    remember(knowns, &epoch->order);
+    hr_known_remember(knowns, &epoch->order);
     keep_memory_bounded(plan, epoch);
     hr_known_next(plan, epoch);
     stats->known_orders++;
@@ -295,7 +291,7 @@ static void on_results(void *owner, int fd, uint32_t events)
 static void once_more(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t begun)
 {
     epoch->next = begun;
-    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation);
+    hr_victims_begin(plan, epoch->id, &epoch->data, &epoch->order, epoch->permutation);
     hr_victims_begun(plan, epoch->id, 0, begun);
     hr_known_next(plan, epoch);
     plan->stats.known_orders++;
@@ -323,15 +319,14 @@ void hr_known_left(struct hr_plan *plan, uint32_t loader)
 /* ---- batches ---- */
 
 /* base: of what was announced; of opens any. */
-static struct hr_epoch *epoch_of(struct hr_plan *plan, const struct hr_plan_tree *tree, uint32_t loader,
-                                 uint64_t base)
+static struct hr_epoch *epoch_of(struct hr_plan *plan, const struct hr_dataset *data, uint32_t loader)
 {
     struct hr_knowns *knowns = plan->knowns;
     struct hr_epoch *place = &knowns->epochs[0];
     for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
         struct hr_epoch *epoch = &knowns->epochs[i];
-        if (epoch->id && epoch->tree == tree && epoch->loader == loader &&
-            (epoch->opens || epoch->base == base) && hr_epoch_is_current(epoch)) {
+        bool its = epoch->opens ? epoch->data.tree == data->tree : hr_dataset_is(&epoch->data, data);
+        if (epoch->id && its && epoch->loader == loader && hr_dataset_is_current(&epoch->data)) {
             return epoch;
         }
         place = epoch->id < place->id ? epoch : place; /* a free one, else the oldest */
@@ -340,21 +335,19 @@ static struct hr_epoch *epoch_of(struct hr_plan *plan, const struct hr_plan_tree
     return place;
 }
 
-static void begin(struct hr_plan *plan, struct hr_epoch *epoch, struct hr_plan_tree *tree, uint32_t loader,
-                  uint64_t base)
+static void begin(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_dataset *data,
+                  uint32_t loader)
 {
-    unsigned misses = epoch->misses;
-    struct hr_predict predict = epoch->follows.predict;
+    struct hr_epoch before = *epoch;
     forget(plan, epoch);
     *epoch = (struct hr_epoch){.id = ++plan->knowns->last_id,
-                               .tree = tree,
-                               .gen = tree->index.names->gen,
-                               .base = base,
+                               .data = *data,
                                .loader = loader,
                                .opens = loader == OPENS_LOADER,
                                .batch_size = loader == OPENS_LOADER,
-                               .misses = misses,
-                               .follows.predict = predict};
+                               .misses = before.misses,
+                               .missed_size = before.missed_size,
+                               .follows.predict = before.follows.predict};
 }
 
 /* Another batch than the known order has there, and the first batch was all that told it: of a rank among
@@ -370,9 +363,9 @@ static bool turns_out(struct hr_plan *plan, struct hr_epoch *epoch, const struct
         return false;
     }
     epoch->next = 0;
-    hr_victims_begin(plan, epoch->id, epoch->tree, epoch->base, &epoch->order, epoch->permutation);
+    hr_victims_begin(plan, epoch->id, &epoch->data, &epoch->order, epoch->permutation);
     note_begun(plan, epoch);
-    remember(plan->knowns, &epoch->order);
+    hr_known_remember(plan->knowns, &epoch->order);
     hr_known_next(plan, epoch);
     return true;
 }
@@ -390,7 +383,7 @@ static void part(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_k
     if (wrong) {
         hr_known_next_missed(plan, epoch);
     }
-    begin(plan, epoch, batch->tree, batch->loader, batch->base);
+    begin(plan, epoch, &batch->data, batch->loader);
     epoch->state = wrong ? HR_EPOCH_OTHER : HR_EPOCH_NEW;
     if (over) {
         epoch->first_number = first_number;
@@ -412,10 +405,11 @@ static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_
         }
     } else if (epoch->state != HR_EPOCH_KNOWN &&
                (again || (epoch->state == HR_EPOCH_OTHER && batch->number == 0))) {
-        begin(plan, epoch, batch->tree, batch->loader, batch->base);
+        begin(plan, epoch, &batch->data, batch->loader);
     } else if (epoch->state == HR_EPOCH_KNOWN &&
                again) { /* the same order once more: a sampler whose seed stays */
         memset(epoch->numbers, 0, sizeof epoch->numbers);
+        memset(epoch->passed, 0, sizeof epoch->passed);
         epoch->last_number = 0;
         once_more(plan, epoch, 0);
     }
@@ -427,7 +421,7 @@ void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch)
     if (!knowns || batch->count == 0) {
         return;
     }
-    struct hr_epoch *epoch = epoch_of(plan, batch->tree, batch->loader, batch->base);
+    struct hr_epoch *epoch = epoch_of(plan, &batch->data, batch->loader);
     judge(plan, epoch, batch);
     struct hr_known_batch its = hr_epoch_batch(epoch, batch);
     hr_epoch_note_number(epoch, its.number);
@@ -448,14 +442,25 @@ void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch)
     }
 }
 
+void hr_known_end(struct hr_plan *plan, const struct hr_dataset *data)
+{
+    for (unsigned i = 0; plan->knowns && i < HR_KNOWN_EPOCHS_MAX; i++) {
+        struct hr_epoch *epoch = &plan->knowns->epochs[i];
+        if (epoch->id && !epoch->opens && hr_dataset_is(&epoch->data, data)) {
+            plan->stats.known_dropped += epoch->state == HR_EPOCH_KNOWN;
+            forget(plan, epoch);
+        }
+    }
+}
+
 /* ---- opens ---- */
 
 /* One more of an order that is known. True: it begins another. */
 static bool follow(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t rank, bool *ret_over)
 {
-    uint32_t index = rank - (uint32_t)epoch->base, length = hr_order_length(&epoch->order);
+    uint32_t index = rank - (uint32_t)epoch->data.base, length = hr_order_length(&epoch->order);
     *ret_over = false;
-    if (rank < epoch->base || index >= epoch->order.n) {
+    if (rank < epoch->data.base || index >= epoch->order.n) {
         return false; /* what lies beside the set is another matter */
     }
     if (epoch->position < length &&
@@ -484,7 +489,8 @@ bool hr_known_open(struct hr_plan_tree *tree, uint32_t rank, bool again)
     if (!knowns_of(plan)) {
         return false;
     }
-    struct hr_epoch *epoch = epoch_of(plan, tree, OPENS_LOADER, 0);
+    const struct hr_dataset data = {.tree = tree, .gen = tree->index.names->gen};
+    struct hr_epoch *epoch = epoch_of(plan, &data, OPENS_LOADER);
     bool anew = again || epoch->id == 0, moved = false;
     if (epoch->state == HR_EPOCH_KNOWN) {
         bool over;
@@ -496,7 +502,7 @@ bool hr_known_open(struct hr_plan_tree *tree, uint32_t rank, bool again)
         anew = true;
     }
     if (anew) {
-        begin(plan, epoch, tree, OPENS_LOADER, 0);
+        begin(plan, epoch, &data, OPENS_LOADER);
     }
     epoch->last_rank = rank;
     if (epoch->note_count < HR_ORDER_SEEN_MAX) {

@@ -5,23 +5,21 @@
 #ifndef HR_PLAN_KNOWN_H
 #define HR_PLAN_KNOWN_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "fetch/plan/dataset.h"
 
-struct hr_plan;
-struct hr_plan_tree;
-
-/* A batch whose indices are ranks from `base` on among the files of the tree's generation. loader: one
- * process' queues; a job has one for each rank. */
+/* A batch of a data set that is current. loader: one process' queues; a job has one for each rank. */
 struct hr_known_batch {
-    struct hr_plan_tree *tree;
-    uint64_t base;
+    struct hr_dataset data;
     uint32_t loader;
     uint32_t number; /* counts from 0 in each epoch */
     uint32_t count;
     const uint32_t *indices;
 };
 void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch);
+/* Of the loader's batches with a number below `end` those that were not noted were read before. */
+void hr_known_passed(struct hr_plan *plan, const struct hr_dataset *data, uint32_t loader, uint32_t end);
+/* Nobody's indices are of that data set, after all. */
+void hr_known_end(struct hr_plan *plan, const struct hr_dataset *data);
 /* A file that was opened, by its rank in the tree; again: another time since the last epoch began. True: for
  * all that is known a new one begins with it. */
 bool hr_known_open(struct hr_plan_tree *tree, uint32_t rank, bool again);

@@ -31,7 +31,7 @@ static bool fits_memory(uint64_t n)
     return n < HR_TORCH_SMALL_MAX && n * sizeof(uint32_t) <= HR_KNOWN_ORDERS_BYTES_MAX;
 }
 
-/* ---- announced: the base is known, the set ends with a directory that holds it ---- */
+/* ---- announced: of a base the set ends with a directory that holds it, a table is all of it ---- */
 
 /* The first batch by itself, if it is enough for any search: where ranks take batches by turns nobody knows
  * yet where the others are. */
@@ -42,6 +42,13 @@ static bool suffices(const struct hr_epoch *epoch, uint32_t n)
         count++;
     }
     return count >= hr_order_needed(n, MOST_CANDIDATES);
+}
+
+/* Of a table: one more than the highest index that was told of it. */
+static uint32_t size_of(const struct hr_epoch *epoch)
+{
+    uint32_t size = hr_dataset_size(&epoch->data);
+    return epoch->data.table && size <= epoch->highest ? epoch->highest + 1 : size;
 }
 
 static void list_announced(const struct hr_epoch *epoch, struct hr_order_set *set)
@@ -57,19 +64,28 @@ static void list_announced(const struct hr_epoch *epoch, struct hr_order_set *se
     qsort(set->seen, set->seen_count, sizeof set->seen[0], by_position);
 }
 
+static void add_announced(const struct hr_epoch *epoch, struct hr_order_ask *ask, uint64_t n)
+{
+    bool known = ask->set_count > 0 && ask->sets[ask->set_count - 1].n == n;
+    if (n > epoch->highest && !known && fits_memory(n)) {
+        struct hr_order_set *set = &ask->sets[ask->set_count++];
+        set->n = (uint32_t)n;
+        list_announced(epoch, set);
+    }
+}
+
 static void ask_announced(const struct hr_epoch *epoch, struct hr_order_ask *ask)
 {
-    const struct hr_index *index = &epoch->tree->index;
-    uint32_t dir = hr_index_parent(index, hr_ranks_entry(epoch->tree->ranks, epoch->base));
+    const struct hr_dataset *data = &epoch->data;
+    const struct hr_index *index = &data->tree->index;
+    if (data->table) {
+        add_announced(epoch, ask, size_of(epoch));
+        return;
+    }
+    uint32_t dir = hr_index_parent(index, hr_ranks_entry(data->tree->ranks, data->base));
     while (ask->set_count < HR_ORDER_SETS_MAX) {
-        uint64_t n =
-            hr_ranks_of(epoch->tree->ranks, hr_index_end(index, index->dirs[dir].entry)) - epoch->base;
-        bool known = ask->set_count > 0 && ask->sets[ask->set_count - 1].n == n;
-        if (n > epoch->highest && !known && fits_memory(n)) {
-            struct hr_order_set *set = &ask->sets[ask->set_count++];
-            set->n = (uint32_t)n;
-            list_announced(epoch, set);
-        }
+        uint32_t end = hr_index_end(index, index->dirs[dir].entry);
+        add_announced(epoch, ask, hr_ranks_of(data->tree->ranks, end) - data->base);
         if (dir == 0) {
             break;
         }
@@ -94,8 +110,8 @@ static void list_opened(const struct hr_epoch *epoch, uint32_t base, struct hr_o
 
 static void ask_opened(const struct hr_epoch *epoch, struct hr_order_ask *ask)
 {
-    const struct hr_index *index = &epoch->tree->index;
-    const struct hr_ranks *ranks = epoch->tree->ranks;
+    const struct hr_index *index = &epoch->data.tree->index;
+    const struct hr_ranks *ranks = epoch->data.tree->ranks;
     uint32_t dir = hr_index_parent(index, hr_ranks_entry(ranks, epoch->last_rank));
     uint64_t last = 0;
     while (ask->set_count < HR_ORDER_SETS_MAX) {
@@ -170,10 +186,17 @@ bool hr_epoch_agrees(struct hr_epoch *epoch, const struct hr_order *order, const
     return true;
 }
 
-bool hr_epoch_is_current(const struct hr_epoch *epoch)
+void hr_known_remember(struct hr_knowns *knowns, const struct hr_order *order)
 {
-    const struct hr_names *names = epoch->tree->index.names;
-    return names && names->gen == epoch->gen && epoch->tree->ranks;
+    unsigned at = 0;
+    while (at < knowns->recent_count && memcmp(&knowns->recent[at], order, sizeof *order) != 0) {
+        at++;
+    }
+    if (at == knowns->recent_count) {
+        at = at < HR_ORDER_RECENT_MAX ? knowns->recent_count++ : HR_ORDER_RECENT_MAX - 1;
+    }
+    memmove(knowns->recent + 1, knowns->recent, at * sizeof knowns->recent[0]);
+    knowns->recent[0] = *order;
 }
 
 void hr_known_ask(struct hr_plan *plan, struct hr_epoch *epoch)
@@ -183,6 +206,9 @@ void hr_known_ask(struct hr_plan *plan, struct hr_epoch *epoch)
     memcpy(ask.recent, knowns->recent, sizeof ask.recent);
     bool deep = epoch->note_count >= HR_KNOWN_DEEP;
     bool worth = hr_epoch_ask(epoch, &ask);
+    uint32_t size = size_of(epoch);
+    epoch->misses = size == epoch->missed_size ? epoch->misses : 0;
+    epoch->missed_size = size;
     if (epoch->misses >= MISSES_MAX || (deep && (!worth || hr_epoch_ascends(epoch)))) {
         epoch->state = HR_EPOCH_OTHER;
     } else if (worth && hr_order_searcher_ask(knowns->searcher, epoch->id, &ask) == 0) {
@@ -203,7 +229,7 @@ void hr_known_ask_by_news(struct hr_plan *plan, struct hr_epoch *epoch)
     struct hr_order_ask ask = {.recent_count = knowns->recent_count, .news = true};
     memcpy(ask.recent, knowns->recent, sizeof ask.recent);
     if (epoch->opens || epoch->knew == plan->stats.known_orders || epoch->note_count < HR_KNOWN_DEEP ||
-        !hr_epoch_is_current(epoch) || hr_epoch_ascends(epoch) || !hr_epoch_ask(epoch, &ask)) {
+        !hr_dataset_is_current(&epoch->data) || hr_epoch_ascends(epoch) || !hr_epoch_ask(epoch, &ask)) {
         return;
     }
     ask.deep = false;
@@ -221,8 +247,8 @@ void hr_known_tell_others(struct hr_plan *plan, const struct hr_epoch *news)
 {
     for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
         struct hr_epoch *epoch = &plan->knowns->epochs[i];
-        if (epoch->state == HR_EPOCH_OTHER && epoch->missed && epoch->tree == news->tree &&
-            epoch->base == news->base && epoch->loader != news->loader) {
+        if (epoch->state == HR_EPOCH_OTHER && epoch->missed && hr_dataset_is(&epoch->data, &news->data) &&
+            epoch->loader != news->loader) {
             hr_known_ask_by_news(plan, epoch);
         }
     }

@@ -22,16 +22,15 @@ struct hr_epoch_note {
 /* What one loader does in one epoch: batches that it announced, or one file after the other that was opened.
  */
 struct hr_epoch {
-    uint64_t id; /* of its search; 0: free */
-    struct hr_plan_tree *tree;
-    uint32_t gen;
-    uint64_t base; /* rank of index 0; of opens 0 until the set is known */
+    uint64_t id;            /* of its search; 0: free */
+    struct hr_dataset data; /* of opens the base is 0 until the set is known */
     uint32_t loader;
     bool opens;
     enum hr_epoch_state state;
-    unsigned misses;     /* searches in a row that found nothing, over epochs */
-    uint32_t batch_size; /* the largest seen: the last of an epoch is smaller */
-    uint32_t highest;    /* index */
+    unsigned misses;      /* searches in a row that found nothing, over epochs... */
+    uint32_t missed_size; /* ...while the data set was so large */
+    uint32_t batch_size;  /* the largest seen: the last of an epoch is smaller */
+    uint32_t highest;     /* index */
     struct hr_epoch_note notes[HR_ORDER_SEEN_MAX];
     unsigned note_count;
     struct hr_order_seen further[HR_KNOWN_FURTHER]; /* of a batch after the first, while it is searched for */
@@ -46,7 +45,8 @@ struct hr_epoch {
     uint32_t lead;                     /* indices are still of the one before */
     uint32_t last_number;              /* of a batch, counted from there: the highest */
     uint32_t last_rank;                /* of opens */
-    uint64_t numbers[HR_KNOWN_FIRST_NUMBERS / 64]; /* which of the first came */
+    uint64_t numbers[HR_KNOWN_FIRST_NUMBERS / 64]; /* which of the first came... */
+    uint64_t passed[HR_KNOWN_FIRST_NUMBERS / 64];  /* ...or were over before any did */
     struct hr_order order;
     uint32_t *permutation;
     double candidates;             /* of how many orders it was found to be the one */
@@ -75,13 +75,14 @@ struct hr_knowns {
 
 /* known_numbers.c: of batches. Was it announced? Of the first HR_KNOWN_FIRST_NUMBERS. */
 bool hr_epoch_was_noted(const struct hr_epoch *epoch, uint32_t number);
+bool hr_epoch_is_begun(const struct hr_epoch *epoch, uint32_t number); /* ...or was it over before that? */
 void hr_epoch_note_number(struct hr_epoch *epoch, uint32_t number);
 /* The first position from this one on that no announcement had; of opens this one. */
 uint32_t hr_epoch_unannounced(const struct hr_epoch *epoch, uint32_t position);
 
 /* known_ask.c */
-bool hr_epoch_is_current(const struct hr_epoch *epoch);
-void hr_known_ask(struct hr_plan *plan, struct hr_epoch *epoch); /* about all that it noted */
+void hr_known_ask(struct hr_plan *plan, struct hr_epoch *epoch);                /* about all that it noted */
+void hr_known_remember(struct hr_knowns *knowns, const struct hr_order *order); /* it was found */
 /* Ranks of one job go through one epoch, and only one of them may have what tells its seed: this one's search
  * found nothing. Is one of those that became known since its own? */
 void hr_known_ask_by_news(struct hr_plan *plan, struct hr_epoch *epoch);

@@ -12,7 +12,7 @@ static void count(struct hr_plan *plan, enum hr_predicted was)
 
 static bool is_same_epoch(const struct hr_epoch *epoch, const struct hr_epoch *other)
 {
-    return epoch->tree == other->tree && epoch->base == other->base &&
+    return hr_dataset_is(&epoch->data, &other->data) &&
            hr_order_same_epoch(&epoch->follows.orders.orders[0], &other->follows.orders.orders[0]);
 }
 

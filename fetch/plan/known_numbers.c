@@ -6,9 +6,19 @@
  * missing further back was lost, and read long ago. */
 #define LATE_NUMBERS 128u
 
+static bool has(const uint64_t numbers[HR_KNOWN_FIRST_NUMBERS / 64], uint32_t number)
+{
+    return number < HR_KNOWN_FIRST_NUMBERS && numbers[number / 64] >> number % 64 & 1;
+}
+
 bool hr_epoch_was_noted(const struct hr_epoch *epoch, uint32_t number)
 {
-    return number < HR_KNOWN_FIRST_NUMBERS && epoch->numbers[number / 64] >> number % 64 & 1;
+    return has(epoch->numbers, number);
+}
+
+bool hr_epoch_is_begun(const struct hr_epoch *epoch, uint32_t number)
+{
+    return has(epoch->numbers, number) || has(epoch->passed, number);
 }
 
 void hr_epoch_note_number(struct hr_epoch *epoch, uint32_t number)
@@ -21,7 +31,20 @@ void hr_epoch_note_number(struct hr_epoch *epoch, uint32_t number)
 
 static bool is_over(const struct hr_epoch *epoch, uint32_t number)
 {
-    return number < HR_KNOWN_FIRST_NUMBERS ? hr_epoch_was_noted(epoch, number) : number <= epoch->last_number;
+    return number < HR_KNOWN_FIRST_NUMBERS ? hr_epoch_is_begun(epoch, number) : number <= epoch->last_number;
+}
+
+void hr_known_passed(struct hr_plan *plan, const struct hr_dataset *data, uint32_t loader, uint32_t end)
+{
+    for (unsigned i = 0; plan->knowns && i < HR_KNOWN_EPOCHS_MAX; i++) {
+        struct hr_epoch *epoch = &plan->knowns->epochs[i];
+        if (!epoch->id || epoch->opens || epoch->loader != loader || !hr_dataset_is(&epoch->data, data)) {
+            continue;
+        }
+        for (uint32_t number = 0; number < end && number < HR_KNOWN_FIRST_NUMBERS; number++) {
+            epoch->passed[number / 64] |= UINT64_C(1) << number % 64;
+        }
+    }
 }
 
 uint32_t hr_epoch_unannounced(const struct hr_epoch *epoch, uint32_t position)

@@ -88,16 +88,28 @@ static void issue_by(struct hr_plan *plan, struct batch *batch, const struct bas
         (void)hr_sweep_keep(tree, entry);
     }
     plan->ahead_due = true;
-    if (base->stride != 1 || batch->by_table) {
-        return; /* orders are those of a whole directory's files */
-    }
-    struct hr_known_batch known = {.tree = tree,
-                                   .base = (uint64_t)base->value,
+}
+
+/* Its indices may be an order that somebody knows. */
+static void note_order(struct hr_plan *plan, const struct batch *batch, const struct hr_dataset *data)
+{
+    struct hr_known_batch known = {.data = *data,
                                    .loader = (uint32_t)(batch->stream >> 32), /* its pid */
                                    .number = batch->number,
                                    .count = batch->count,
                                    .indices = batch->indices};
-    hr_known_note(plan, &known);
+    if (data->tree->settings.prefetch && hr_dataset_is_current(data)) {
+        hr_known_note(plan, &known);
+    }
+}
+
+static void issue_base(struct hr_plan *plan, struct batch *batch, const struct base *base)
+{
+    issue_by(plan, batch, base);
+    if (base->stride == 1 && hr_batch_usable(batch)) { /* orders are those of a whole directory's files */
+        note_order(plan, batch,
+                   &(struct hr_dataset){.tree = base->tree, .gen = base->gen, .base = (uint64_t)base->value});
+    }
 }
 
 /* The samples' other files, as batches of their own beside it. */
@@ -121,13 +133,13 @@ static void issue_others(struct hr_plan *plan, struct hr_guide *guide, struct ba
         batch->others |= 1u << b;
         guide->indices += other->count;
         DL_APPEND(guide->batches, other);
-        issue_by(plan, other, &guide->bases[b]);
+        issue_base(plan, other, &guide->bases[b]);
     }
 }
 
 static void issue(struct hr_plan *plan, struct hr_guide *guide, struct batch *batch, const struct base *base)
 {
-    issue_by(plan, batch, base);
+    issue_base(plan, batch, base);
     issue_others(plan, guide, batch);
 }
 
@@ -308,16 +320,20 @@ static void issue_stream(struct hr_plan *plan, struct hr_guide *guide, struct st
 /* True: no base explains it, and a table does; the batch is another one now. */
 static bool issue_table(struct hr_plan *plan, struct hr_guide *guide, struct batch *batch)
 {
+    struct hr_dataset data;
+    uint32_t told;
     bool waits = !batch->issued && !batch->is_over && batch->parts_missing == 0;
-    struct batch *ranks = waits ? hr_tables_translate(guide, batch) : NULL;
+    bool known = waits && hr_tables_dataset(guide, batch->stream, &data, &told);
+    struct batch *ranks = known ? hr_tables_translate(guide, batch, &data) : NULL;
     if (!ranks) {
         return false;
     }
     struct base base = ranks->base;
     DL_REPLACE_ELEM(guide->batches, batch, ranks);
     guide->indices += ranks->count - batch->count;
-    free(batch);
     issue_by(plan, ranks, &base);
+    note_order(plan, batch, &data);
+    free(batch);
     plan->ahead_due = true;
     return true;
 }
@@ -329,6 +345,15 @@ static void issue_tables(struct hr_plan *plan, struct hr_guide *guide)
     {
         (void)issue_table(plan, guide, batch);
     }
+    for (unsigned i = 0; guide->adopted && i < guide->stream_count; i++) {
+        uint64_t stream = guide->streams[i].id;
+        struct hr_dataset data;
+        uint32_t told;
+        if (hr_tables_dataset(guide, stream, &data, &told)) { /* what came before it had its table */
+            hr_known_passed(plan, &data, (uint32_t)(stream >> 32), told);
+        }
+    }
+    guide->adopted = false;
 }
 
 /* What streams that have their base now, or one more, have waited with. */

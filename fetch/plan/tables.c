@@ -37,7 +37,7 @@ struct iteration {
 struct hr_tables {
     struct hr_table tables[TABLES_MAX];
     struct iteration iterations[ITERATIONS_MAX];
-    uint64_t last_id, clock;
+    uint64_t last_id, last_table_id, clock;
     struct hr_told *told; /* oldest first */
     uint32_t told_indices;
 };
@@ -175,6 +175,7 @@ static bool adopt(struct hr_plan *plan, struct hr_guide *guide, struct iteration
         if (tables->tables[t].tree && agrees(iteration, t, AGREE_FACTOR)) {
             iteration->table = (int)t;
             iteration->own = false;
+            guide->adopted = true;
             confirm(plan, guide, &tables->tables[t]);
         }
     }
@@ -225,8 +226,10 @@ static int new_table(struct hr_tables *tables, const struct hr_told *told)
         place = !one->tree || sooner ? t : place;
     }
     table_drop(tables, place);
-    tables->tables[place] =
-        (struct hr_table){.tree = told->tree, .gen = told->gen, .files = told->opened / told->count};
+    tables->tables[place] = (struct hr_table){.id = ++tables->last_table_id,
+                                              .tree = told->tree,
+                                              .gen = told->gen,
+                                              .files = told->opened / told->count};
     return (int)place;
 }
 
@@ -262,8 +265,9 @@ static void learn(struct hr_plan *plan, struct hr_tables *tables, struct iterati
 {
     unsigned t = (unsigned)iteration->table;
     struct hr_table *table = &tables->tables[t];
-    if (table->files * told->count != told->opened) {
-        return; /* files of another number: one was read twice, or left out */
+    if (table->tree != told->tree || table->gen != told->gen ||
+        table->files * told->count != told->opened) { /* one was read twice, or left out */
+        return;
     }
     if (!iteration->own && iteration->wrong[t] > iteration->right[t]) {
         iteration->table = -1; /* it only seemed to be this one */
@@ -427,14 +431,22 @@ bool hr_tables_deny(const struct hr_guide *guide, const struct stream *stream, c
     return same * DENY_FACTOR < table->known;
 }
 
-static const struct hr_table *table_of(const struct hr_guide *guide, uint64_t id)
+bool hr_tables_dataset(const struct hr_guide *guide, uint64_t stream, struct hr_dataset *ret,
+                       uint32_t *ret_told)
 {
     uint64_t wanted = 0;
     for (unsigned i = 0; i < guide->stream_count; i++) {
-        wanted = guide->streams[i].id == id ? guide->streams[i].iteration : wanted;
+        wanted = guide->streams[i].id == stream ? guide->streams[i].iteration : wanted;
     }
     const struct iteration *iteration = guide->tables ? iteration_of(guide->tables, wanted) : NULL;
-    return iteration && iteration->table >= 0 ? &guide->tables->tables[iteration->table] : NULL;
+    struct hr_table *table =
+        iteration && iteration->table >= 0 ? &guide->tables->tables[iteration->table] : NULL;
+    if (!table || !hr_table_is_current(table) || !hr_base_ranks(table->tree)) {
+        return false;
+    }
+    *ret = hr_dataset_of_table(table);
+    *ret_told = iteration->next;
+    return true;
 }
 
 /* Samples of it that its worker has opened. */
@@ -450,12 +462,12 @@ static uint32_t begun(const struct hr_guide *guide, const struct batch *batch, u
     return 0;
 }
 
-struct batch *hr_tables_translate(const struct hr_guide *guide, const struct batch *batch)
+struct batch *hr_tables_translate(const struct hr_guide *guide, const struct batch *batch,
+                                  const struct hr_dataset *data)
 {
-    const struct hr_table *table = table_of(guide, batch->stream);
-    struct hr_ranks *ranks = table && hr_table_is_current(table) ? hr_base_ranks(table->tree) : NULL;
-    struct batch *ret =
-        ranks ? malloc(sizeof *ret + (size_t)batch->count * table->files * sizeof ret->indices[0]) : NULL;
+    const struct hr_table *table = data->table;
+    struct hr_ranks *ranks = table->tree->ranks;
+    struct batch *ret = malloc(sizeof *ret + (size_t)batch->count * table->files * sizeof ret->indices[0]);
     if (!ret) {
         return NULL;
     }

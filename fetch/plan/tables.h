@@ -9,6 +9,7 @@
 #ifndef HR_PLAN_TABLES_H
 #define HR_PLAN_TABLES_H
 
+#include "fetch/plan/dataset.h"
 #include "fetch/plan/guide.h"
 
 /* A batch came whole. One of a queue without a base is one to learn from. */
@@ -20,8 +21,14 @@ bool hr_tables_ask(const struct hr_guide *guide);
  * batches that wait may be understood now; 0. */
 int hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry,
                      uint32_t tag);
-/* The batch as ranks of files by its base, in a struct of the caller's; NULL: too little is known of it. */
-struct batch *hr_tables_translate(const struct hr_guide *guide, const struct batch *batch);
+/* What the queue's indices are of; false: no table is known for them. *ret_told: of the numbers of its
+ * loader's batches below this all that will be were announced. */
+bool hr_tables_dataset(const struct hr_guide *guide, uint64_t stream, struct hr_dataset *ret,
+                       uint32_t *ret_told);
+/* The batch, whose indices are of the data set, as ranks of files by its base, in a struct of the caller's;
+ * NULL: too little is known of it. */
+struct batch *hr_tables_translate(const struct hr_guide *guide, const struct batch *batch,
+                                  const struct hr_dataset *data);
 /* Are the files that the queue's indices were seen to be others than by this base? */
 bool hr_tables_deny(const struct hr_guide *guide, const struct stream *stream, const struct base *base);
 uint64_t hr_tables_indices(const struct hr_guide *guide); /* that are known */

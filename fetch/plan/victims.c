@@ -4,6 +4,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "fetch/plan/dataset.h"
 #include "fetch/plan/future.h"
 #include "fetch/plan/inner.h"
 #include "fetch/plan/next_epoch.h"
@@ -18,9 +19,7 @@
 /* Predicted epochs, for all ranks of a job. */
 struct hr_epoch_next {
     struct hr_epoch_next *next;
-    struct hr_plan_tree *tree;
-    uint32_t gen;
-    uint64_t base;
+    struct hr_dataset data;
     unsigned users; /* epochs before it */
     struct hr_next_epoch epoch;
 };
@@ -28,9 +27,7 @@ struct hr_epoch_next {
 struct hr_epoch_left {
     struct hr_epoch_left *next;
     uint64_t id;
-    struct hr_plan_tree *tree;
-    uint32_t gen;
-    uint64_t base;
+    struct hr_dataset data;
     struct hr_order order;
     const uint32_t *permutation;
     struct hr_future future;
@@ -47,26 +44,20 @@ static uint32_t index_at(const void *owner, uint32_t position)
 
 static bool is_current(const struct hr_epoch_left *left)
 {
-    const struct hr_names *names = left->tree->index.names;
-    return names && names->gen == left->gen && left->tree->ranks &&
-           left->base + left->order.n <= hr_ranks_count(left->tree->ranks) &&
-           left->tree->noted - left->heard_at <= left->order.n;
+    return hr_dataset_is_current(&left->data) && hr_dataset_invert(&left->data) &&
+           left->data.tree->noted - left->heard_at <= left->order.n;
 }
 
 static uint32_t entry_of(const struct hr_epoch_left *left, uint32_t index)
 {
-    return hr_ranks_entry(left->tree->ranks, left->base + index);
+    return hr_dataset_entry(&left->data, index, 0);
 }
 
 /* Its place in the order, if it has one. */
 static bool index_of(const struct hr_epoch_left *left, uint32_t entry, uint32_t *ret_index)
 {
-    uint64_t rank = hr_ranks_of(left->tree->ranks, entry);
-    if (rank < left->base || rank - left->base >= left->order.n) {
-        return false;
-    }
-    *ret_index = (uint32_t)(rank - left->base);
-    return true;
+    *ret_index = hr_dataset_index(&left->data, entry);
+    return *ret_index < left->order.n;
 }
 
 static void end_next(struct hr_plan *plan, struct hr_epoch_left *left)
@@ -101,7 +92,7 @@ void hr_victims_free(struct hr_plan *plan)
     }
 }
 
-void hr_victims_begin(struct hr_plan *plan, uint64_t id, struct hr_plan_tree *tree, uint64_t base,
+void hr_victims_begin(struct hr_plan *plan, uint64_t id, const struct hr_dataset *data,
                       const struct hr_order *order, const uint32_t *permutation)
 {
     hr_victims_end(plan, id);
@@ -110,12 +101,10 @@ void hr_victims_begin(struct hr_plan *plan, uint64_t id, struct hr_plan_tree *tr
         return;
     }
     left->id = id;
-    left->tree = tree;
-    left->gen = tree->index.names ? tree->index.names->gen : 0;
-    left->base = base;
+    left->data = *data;
     left->order = *order;
     left->permutation = permutation;
-    left->heard_at = tree->noted;
+    left->heard_at = data->tree->noted;
     left->future =
         (struct hr_future){.n = order->n, .length = hr_order_length(order), .at = index_at, .order = left};
     if (!is_current(left) || hr_future_begin(&left->future) < 0) {
@@ -130,8 +119,9 @@ void hr_victims_begun(struct hr_plan *plan, uint64_t id, uint32_t first, uint32_
     struct hr_epoch_left *left;
     LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
     for (uint32_t i = 0; left && is_current(left) && i < count && first + i < left->future.length; i++) {
-        uint32_t index = index_at(left, first + i);
-        if (!(left->tree->marks[entry_of(left, index)] & (HR_ENTRY_ANNOUNCED | HR_ENTRY_AWAITED))) {
+        uint32_t index = index_at(left, first + i), entry = entry_of(left, index);
+        if (entry != HR_TABLE_NONE &&
+            !(left->data.tree->marks[entry] & (HR_ENTRY_ANNOUNCED | HR_ENTRY_AWAITED))) {
             hr_future_read(&left->future, index);
         }
     }
@@ -166,8 +156,7 @@ static struct hr_epoch_next *next_of(struct hr_plan *plan, const struct hr_epoch
     struct hr_epoch_next *then;
     LL_FOREACH(plan->epochs_next, then)
     {
-        if (then->tree == left->tree && then->gen == left->gen && then->base == left->base &&
-            hr_next_epoch_is(&then->epoch, orders)) {
+        if (hr_dataset_is(&then->data, &left->data) && hr_next_epoch_is(&then->epoch, orders)) {
             return then;
         }
     }
@@ -187,9 +176,7 @@ static struct hr_epoch_next *make_next(struct hr_plan *plan, const struct hr_epo
         free(then);
         return NULL;
     }
-    then->tree = left->tree;
-    then->gen = left->gen;
-    then->base = left->base;
+    then->data = left->data;
     LL_PREPEND(plan->epochs_next, then);
     return then;
 }
@@ -231,7 +218,7 @@ void hr_victims_heard(struct hr_plan *plan, uint64_t id)
     struct hr_epoch_left *left;
     LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
     if (left) {
-        left->heard_at = left->tree->noted;
+        left->heard_at = left->data.tree->noted;
     }
 }
 
@@ -241,7 +228,7 @@ void hr_victims_read(struct hr_plan_tree *tree, uint32_t entry)
     uint32_t index;
     LL_FOREACH(tree->plan->epochs_left, left)
     {
-        if (left->tree == tree && is_current(left) && index_of(left, entry, &index)) {
+        if (left->data.tree == tree && is_current(left) && index_of(left, entry, &index)) {
             hr_future_read(&left->future, index);
             if (left->then) {
                 join(left);
@@ -255,27 +242,35 @@ void hr_victims_read(struct hr_plan_tree *tree, uint32_t entry)
 
 static const struct hr_cached *file_of(const struct hr_epoch_left *left, uint32_t index)
 {
-    const struct hr_state *state = &left->tree->states->states[entry_of(left, index)];
-    uint64_t file_id = atomic_load_explicit(&state->file_id, memory_order_relaxed);
-    const struct hr_cached *cached = file_id ? hr_cache_by_id(left->tree->plan->cache, file_id) : NULL;
+    uint32_t entry = entry_of(left, index);
+    const struct hr_plan_tree *tree = left->data.tree;
+    uint64_t file_id = entry == HR_TABLE_NONE
+                           ? 0
+                           : atomic_load_explicit(&tree->states->states[entry].file_id, memory_order_relaxed);
+    const struct hr_cached *cached = file_id ? hr_cache_by_id(tree->plan->cache, file_id) : NULL;
     return cached && cached->kind == HR_CACHED_WHOLE ? cached : NULL;
 }
 
 static bool is_free(void *owner, uint32_t index)
 {
     const struct hr_epoch_left *left = owner;
+    const struct hr_plan_tree *tree = left->data.tree;
     uint32_t entry = entry_of(left, index);
-    const struct hr_state *state = &left->tree->states->states[entry];
-    bool there = HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed)) == HR_STATE_RESIDENT;
-    return there && !(left->tree->marks[entry] & NOT_FREE) && file_of(left, index);
+    if (entry == HR_TABLE_NONE) {
+        return false;
+    }
+    uint32_t word = atomic_load_explicit(&tree->states->states[entry].word, memory_order_relaxed);
+    return HR_STATE_KIND(word) == HR_STATE_RESIDENT && !(tree->marks[entry] & NOT_FREE) &&
+           file_of(left, index);
 }
 
 /* Is it of the epoch's set? */
 static bool shuffles(const struct hr_epoch_left *left, const struct hr_cached *cached, uint32_t *ret_index)
 {
     uint32_t entry;
-    return is_current(left) && memcmp(&left->tree->source, &cached->source, sizeof cached->source) == 0 &&
-           hr_tree_entry_of(left->tree, cached->key, cached->key_len, &entry) &&
+    return is_current(left) &&
+           memcmp(&left->data.tree->source, &cached->source, sizeof cached->source) == 0 &&
+           hr_tree_entry_of(left->data.tree, cached->key, cached->key_len, &entry) &&
            index_of(left, entry, ret_index);
 }
 
@@ -301,9 +296,9 @@ static bool is_idle(void *owner, uint32_t index)
         return false;
     }
     uint32_t entry = entry_of(asks, index), here;
-    LL_FOREACH(asks->tree->plan->epochs_left, left)
+    LL_FOREACH(asks->data.tree->plan->epochs_left, left)
     {
-        if (left->tree != asks->tree || !is_current(left) || !index_of(left, entry, &here)) {
+        if (left->data.tree != asks->data.tree || !is_current(left) || !index_of(left, entry, &here)) {
             continue;
         }
         if (hr_future_needs(&left->future, here) ||
@@ -338,7 +333,7 @@ static const struct hr_cached *read_of(struct hr_plan *plan, const struct hr_pla
     uint32_t index;
     LL_FOREACH(plan->epochs_left, left)
     {
-        if (left->tree == tree && is_current(left) &&
+        if (left->data.tree == tree && is_current(left) &&
             hr_future_find_read(&left->future, is_free, left, &index)) {
             return file_of(left, index);
         }
@@ -353,7 +348,7 @@ static const struct hr_cached *last_of(struct hr_plan *plan, const struct hr_pla
     uint32_t index, distance = 0;
     LL_FOREACH(plan->epochs_left, left)
     {
-        if (left->tree == tree && is_current(left) &&
+        if (left->data.tree == tree && is_current(left) &&
             hr_future_find_last(&left->future, is_free, left, &index) &&
             hr_future_distance(&left->future) >= distance) {
             distance = hr_future_distance(&left->future);
@@ -375,8 +370,8 @@ const struct hr_cached *hr_plan_needed_later(void *owner, const struct hr_cached
     if (!left) {
         return NULL;
     }
-    const struct hr_cached *read = read_of(plan, left->tree);
-    const struct hr_cached *last = read ? NULL : last_of(plan, left->tree);
+    const struct hr_cached *read = read_of(plan, left->data.tree);
+    const struct hr_cached *last = read ? NULL : last_of(plan, left->data.tree);
     last = last == victim ? NULL : last;
     plan->stats.victims_read += read != NULL;
     plan->stats.victims_last += last != NULL;

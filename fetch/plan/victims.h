@@ -9,14 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct hr_dataset;
 struct hr_order;
 struct hr_orders;
 struct hr_plan;
 struct hr_plan_tree;
 
-/* An epoch whose order is known, over the tree's files from rank `base` on. The permutation is used until the
- * end. id: the caller's, never 0. Without memory nothing is known. */
-void hr_victims_begin(struct hr_plan *plan, uint64_t id, struct hr_plan_tree *tree, uint64_t base,
+/* An epoch of the data set whose order is known. The permutation is used until the end. id: the caller's,
+ * never 0. Without memory, or where a sample has several files, nothing is known. */
+void hr_victims_begin(struct hr_plan *plan, uint64_t id, const struct hr_dataset *data,
                       const struct hr_order *order, const uint32_t *permutation);
 /* Positions of it that were announced, or opened, before it was known: what of them nobody is about to open
  * any more has been read, and is the first to go. */

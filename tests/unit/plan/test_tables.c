@@ -1,132 +1,13 @@
-/* Data sets that no base explains: which file each index is is learned from what workers open for it. */
-#include "tests/unit/plan/lab.h"
+/* Data sets that no base explains: which file each index of theirs is is told by what workers open for it. */
+#include "tests/unit/plan/rows.h"
 
-#include "fetch/plan/order_thread.h"
+static struct set other;
 
-#define FILES 320u
-#define FILE_BYTES 4096u
-#define CACHED 128u /* files that the cache has room for */
-#define BATCH 8u
-#define WORKERS 2u /* lab_announce deals batches out to so many */
-#define AHEAD (2 * WORKERS)
-
-/* A data set, and the way through it that the next epoch takes. */
-struct set {
-    uint32_t samples, files; /* files of a sample */
-    uint32_t rows[FILES];    /* file of each index; of several a sample, one after the other */
-    uint32_t order[FILES];
-};
-
-static uint32_t at;
-static uint32_t drawn[FILES]; /* all files in a drawn order */
-static struct set set, other;
-
-static void shuffle(uint32_t *values, uint32_t count)
-{
-    for (uint32_t i = count - 1; i > 0; i--) { /* by a generator that nobody searches for */
-        at = at * 1103515245u + 12345u;
-        uint32_t with = (at >> 8) % (i + 1), kept = values[i];
-        values[i] = values[with];
-        values[with] = kept;
-    }
-}
-
-/* Until the next call. */
-static const char *key_of(uint32_t file)
-{
-    static char key[24];
-    snprintf(key, sizeof key, "train/k%05u", file);
-    return key;
-}
-
-/* Of what is drawn that from `first` on. */
-static void make_set(struct set *made, uint32_t first, uint32_t samples, uint32_t files)
-{
-    made->samples = samples;
-    made->files = files;
-    for (uint32_t i = 0; i < samples; i++) {
-        made->order[i] = i;
-    }
-    memcpy(made->rows, drawn + first, (size_t)samples * files * sizeof drawn[0]);
-}
-
-static void open_objects(struct lab *lab)
-{
-    at = 4;
-    for (uint32_t i = 0; i < FILES; i++) {
-        s3_add(lab->s3, key_of(i), FILE_BYTES);
-        drawn[i] = i;
-    }
-    shuffle(drawn, FILES);
-    lab_open(lab, &(struct lab_options){.prefetch = true, .cache_bytes = CACHED * FILE_BYTES});
-    lab->plan->options.lookahead = true;
-    lab->plan->options.order_search = HR_ORDER_MODE_OFF;
-    lab_list(lab);
-    hr_tree_get(lab->plan, lab->tree)->sweep_done = true; /* look-ahead alone */
-}
-
-/* All of them are one data set. */
+/* All files are one data set. */
 static void open_set(struct lab *lab, uint32_t files)
 {
-    open_objects(lab);
+    open_objects(lab, HR_ORDER_MODE_OFF, CACHED);
     make_set(&set, 0, FILES / files, files);
-}
-
-/* As a worker does it. True: it was there before. */
-static bool open_file(struct lab *lab, uint32_t file, uint32_t tag)
-{
-    const char *key = key_of(file);
-    bool there = HR_STATE_KIND(lab_word(lab, key)) == HR_STATE_RESIDENT;
-    if (!there) {
-        hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
-                            hr_tree_get(lab->plan, lab->tree)->index.names->gen,
-                            lab_entry_in(lab, lab->tree, key));
-        assert_int_equal(lab_open_entry(lab, key), 0);
-    }
-    lab_note_for(lab, key, tag);
-    hr_plan_drain(lab->plan);
-    hr_plan_pump(lab->plan);
-    lab_settle(lab);
-    return there;
-}
-
-static const uint32_t *batch_of(const struct set *read, uint32_t number)
-{
-    return read->order + (size_t)number * BATCH;
-}
-
-/* Files of the batch, but the first `lost`. How many were not there. */
-static unsigned open_batch(struct lab *lab, const struct set *read, uint32_t number, uint32_t lost)
-{
-    const uint32_t *indices = batch_of(read, number);
-    unsigned late = 0;
-    for (uint32_t i = lost; i < BATCH * read->files; i++) {
-        uint32_t file = read->rows[indices[i / read->files] * read->files + i % read->files];
-        late += !open_file(lab, file, hr_batch_tag(number, indices, BATCH));
-    }
-    return late;
-}
-
-/* So many batches of an epoch, in a new order, whose loader is two batches a worker ahead. How many files
- * were not there when they were opened. */
-static unsigned read_batches(struct lab *lab, struct set *read, uint32_t batches)
-{
-    unsigned late = 0;
-    shuffle(read->order, read->samples);
-    for (uint32_t batch = 0; batch < batches; batch++) {
-        for (uint32_t number = batch ? batch + AHEAD - 1 : 0;
-             number < batch + AHEAD && number < read->samples / BATCH; number++) {
-            lab_announce(lab, read->order, BATCH, number);
-        }
-        lab_settle(lab);
-        late += open_batch(lab, read, batch, 0);
-    }
-    return late;
-}
-
-static unsigned read_epoch(struct lab *lab, struct set *read)
-{
-    return read_batches(lab, read, read->samples / BATCH);
 }
 
 /* Nothing in the first epoch; from the second on all but what tells which table it is. */
@@ -159,7 +40,7 @@ static void test_two_subsets_of_one_folder(void **state)
 {
     struct lab *lab = *state;
     unsigned late = 0;
-    open_objects(lab);
+    open_objects(lab, HR_ORDER_MODE_OFF, CACHED);
     make_set(&set, 0, FILES * 4 / 5, 1);
     make_set(&other, FILES * 4 / 5, FILES / 5, 1);
     assert_true(read_epoch(lab, &set) + read_epoch(lab, &other) >= 0.9 * FILES);
@@ -202,7 +83,7 @@ static void test_epochs_left_early(void **state)
 static void test_no_table_at_all(void **state)
 {
     struct lab *lab = *state;
-    open_objects(lab);
+    open_objects(lab, HR_ORDER_MODE_OFF, CACHED);
     for (unsigned epoch = 0; epoch < 8; epoch++) {
         shuffle(drawn, FILES);
         make_set(&set, 0, FILES, 1);
