@@ -121,6 +121,24 @@ int hr_buf_append(struct hr_buf *buf, const void *bytes, size_t len)
     return 0;
 }
 
+int hr_buf_split(struct hr_buf *buf, size_t at, struct hr_buf *rest)
+{
+    int r = hr_buf_append(rest, buf->data ? buf->data + at : "", buf->len - at);
+    if (r < 0) {
+        return r;
+    }
+    buf->len = at;
+    char *data = buf->data ? resize(buf, at + 1) : NULL;
+    if (data) { /* else it keeps room that it does not need */
+        buf->data = data;
+        buf->cap = at;
+    }
+    if (buf->data) {
+        buf->data[at] = '\0';
+    }
+    return 0;
+}
+
 int hr_buf_puts(struct hr_buf *buf, const char *text)
 {
     return hr_buf_append(buf, text, strlen(text));

@@ -30,6 +30,9 @@ int hr_buf_reserve(struct hr_buf *buf, size_t more_bytes);
  * it. */
 int hr_buf_reserve_body(struct hr_buf *buf, size_t bytes);
 int hr_buf_append(struct hr_buf *buf, const void *bytes, size_t len);
+/* What lies behind `at` is the empty buffer's, in memory of its own. 0; -ENOMEM, -EFBIG: nothing is changed.
+ * at <= len. */
+int hr_buf_split(struct hr_buf *buf, size_t at, struct hr_buf *rest);
 int hr_buf_puts(struct hr_buf *buf, const char *text);
 int hr_buf_printf(struct hr_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

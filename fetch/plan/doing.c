@@ -38,9 +38,9 @@ static void describe(const struct hr_want *want, struct hr_doing *ret)
     }
     for (unsigned n = 0;
          hr_calls_doing(want->tree->store, HR_CALL_GET, want->key, want->key_len, n, &ret->call); n++) {
-        bool outside =
-            want->kind == HR_WANT_SEGMENT && ret->call.range_bytes &&
-            (ret->call.range_first < want->first || ret->call.range_first >= want->first + want->size);
+        bool outside = want->kind == HR_WANT_SEGMENT && ret->call.range_bytes &&
+                       (ret->call.range_first + ret->call.range_bytes <= want->first ||
+                        ret->call.range_first >= want->first + want->size);
         if (!outside) {
             ret->state = HR_DOING_CALL;
             return;

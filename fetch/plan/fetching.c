@@ -2,7 +2,8 @@
  *
  * A small object is one GET. A whole large one is ranges of HR_PART_BYTES, each conditional on the ETag, of
  * which segments that are there save the requests. A segment is one such range. An object whose size is not
- * known starts with one range of small_max, which usually is all of it. */
+ * known starts with one range of small_max, which usually is all of it. Where a short read lies over the
+ * border of two cells, the range of the second one rides on the request for the first. */
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
@@ -14,6 +15,9 @@
 #include "fetch/plan/names.h"
 #include "interpose/abi.h"
 
+/* Both ranges of one request at most. Two would come side by side, which gains the time of half of it: about
+ * what a request costs. */
+#define HR_RIDE_BYTES (2u << 20)
 #define HR_COPIES_MAX 8   /* segments that one want copies from at a time: each holds a descriptor */
 #define HR_DENIED_AFTER 3 /* refusals in a row, without one success, before nothing is asked any more */
 #define HR_DENIED_AFTER_UNLISTED 16 /* programs look for several files that need not be there */
@@ -21,7 +25,8 @@
 
 struct hr_part { /* one request of a want */
     struct hr_plan *plan;
-    struct hr_want *want; /* NULL: nobody's any more */
+    struct hr_want *want;  /* NULL: nobody's any more */
+    struct hr_want *rider; /* gets what comes behind want's bytes; or NULL */
     uint64_t reserved_bytes;
 };
 
@@ -38,9 +43,26 @@ static uint64_t part_bytes(const struct hr_plan *plan, const struct hr_want *wan
     return left < HR_PART_BYTES ? left : HR_PART_BYTES;
 }
 
+/* The queued range right behind a queued one that ends with its cell, if one request is better for both. */
+static struct hr_want *rider_of(const struct hr_want *want)
+{
+    uint64_t end = want->first + want->size;
+    if (want->kind != HR_WANT_SEGMENT || want->next_offset > 0 || want->size >= HR_RIDE_BYTES ||
+        end % HR_CELL_BYTES != 0 || end >= want->object_bytes) {
+        return NULL;
+    }
+    struct hr_want *next = hr_want_cell(want->tree, want->face_id, end);
+    while (next && (next->first != end || next->state != HR_WANT_QUEUED || next->next_offset > 0 ||
+                    next->tree != want->tree || next->size > HR_RIDE_BYTES - want->size)) {
+        next = next->cell_next;
+    }
+    return next;
+}
+
 uint64_t hr_fetch_cost(const struct hr_plan *plan, const struct hr_want *want)
 {
-    return part_bytes(plan, want); /* of an unknown size: what may come */
+    const struct hr_want *rider = rider_of(want);
+    return part_bytes(plan, want) + (rider ? rider->size : 0); /* of an unknown size: what may come */
 }
 
 bool hr_fetch_all_asked(const struct hr_want *want)
@@ -151,8 +173,9 @@ static void go_on(struct hr_want *want)
     }
 }
 
-/* Its body goes into the put. 0 or -errno; *reserved_bytes is what is still set aside for it. */
-static int take_body(struct hr_want *want, struct hr_call *call, uint64_t *reserved_bytes)
+/* Its bytes go into the put. 0 or -errno; *reserved_bytes is what is still set aside for it. */
+static int take_body(struct hr_want *want, struct hr_call *call, struct hr_buf *body,
+                     uint64_t *reserved_bytes)
 {
     struct hr_plan *plan = want->plan;
     int error = 0;
@@ -167,9 +190,10 @@ static int take_body(struct hr_want *want, struct hr_call *call, uint64_t *reser
     if (error < 0) {
         return error;
     }
-    hr_fetch_memory(plan, (int64_t)call->body.len - (int64_t)*reserved_bytes);
-    error = hr_fetch_keep(want, call->range_bytes ? call->range_first - want->first : 0, &call->body);
-    *reserved_bytes = error < 0 ? call->body.len : 0;
+    hr_fetch_memory(plan, (int64_t)body->len - (int64_t)*reserved_bytes);
+    uint64_t begins = call->range_bytes ? call->range_first : want->first;
+    error = hr_fetch_keep(want, begins > want->first ? begins - want->first : 0, body);
+    *reserved_bytes = error < 0 ? body->len : 0;
     return error;
 }
 
@@ -228,6 +252,42 @@ void hr_fetch_hand_over(struct hr_want *want, struct hr_want *range)
     range->calls++;
 }
 
+static void note_ended(struct hr_want *want, const struct hr_call *call)
+{
+    want->calls--;
+    want->hindrance.retried |= call->retries > 0;
+    want->hindrance.throttled |= call->throttled > 0;
+}
+
+static void take_end(struct hr_want *want, struct hr_call *call, struct hr_buf *body, int error,
+                     uint64_t reserved)
+{
+    if (error == 0 && want->error == 0) {
+        error = take_body(want, call, body, &reserved);
+    }
+    hr_fetch_memory(want->plan, -(int64_t)reserved);
+    if (error < 0 && want->error == 0) {
+        want->error = error;
+        want->denied = call->denied;
+        describe(want, call, error);
+        hr_want_leave_queue(want);
+    }
+}
+
+/* One body for two: each gets on, or fails, by itself. */
+static void both_done(struct hr_want *want, struct hr_want *rider, struct hr_call *call, uint64_t reserved)
+{
+    note_ended(rider, call);
+    struct hr_buf rest = HR_BUF_INIT(HR_RIDE_BYTES);
+    int error = call->error == 0 ? hr_buf_split(&call->body, want->size, &rest) : call->error;
+    take_end(want, call, &call->body, error, reserved - rider->size);
+    take_end(rider, call, &rest, error, rider->size);
+    hr_buf_release(&rest);
+    hr_call_free(call);
+    go_on(want);
+    go_on(rider);
+}
+
 static void part_unwanted(struct hr_call *call)
 {
     struct hr_part *part = call->owner;
@@ -253,15 +313,18 @@ void hr_fetch_abandon(struct hr_want *want)
 static void part_done(struct hr_call *call)
 {
     struct hr_part *part = call->owner;
-    struct hr_want *want = part->want;
+    struct hr_want *want = part->want, *rider = part->rider;
     struct hr_plan *plan = want->plan;
     uint64_t reserved = part->reserved_bytes;
     free(part);
     plan->stats.in_flight--;
-    want->calls--;
-    want->hindrance.retried |= call->retries > 0;
-    want->hindrance.throttled |= call->throttled > 0;
+    note_ended(want, call);
     hr_tree_judge(want->tree, call->refused_alone ? -EIO : call->error);
+    if (rider) {
+        both_done(want, rider, call, reserved);
+        hr_plan_pump(plan);
+        return;
+    }
     if (want->kind == HR_WANT_FIRST) {
         first_done(want, call, reserved);
         hr_plan_pump(plan);
@@ -274,17 +337,7 @@ static void part_done(struct hr_call *call)
         hr_plan_pump(plan);
         return;
     }
-    int error = call->error;
-    if (error == 0 && want->error == 0) {
-        error = take_body(want, call, &reserved);
-    }
-    hr_fetch_memory(plan, -(int64_t)reserved);
-    if (error < 0 && want->error == 0) {
-        want->error = error;
-        want->denied = call->denied;
-        describe(want, call, error);
-        hr_want_leave_queue(want);
-    }
+    take_end(want, call, &call->body, call->error, reserved);
     hr_call_free(call);
     go_on(want);
     hr_plan_pump(plan);
@@ -343,7 +396,7 @@ static int copy_parts(struct hr_want *want)
     return 0;
 }
 
-static int start_call(struct hr_want *want, uint64_t bytes, uint64_t cost)
+static int start_call(struct hr_want *want, struct hr_want *rider, uint64_t bytes)
 {
     bool whole = want->kind == HR_WANT_OBJECT && want->size != HR_UNKNOWN_BYTES && want->next_offset == 0 &&
                  bytes == want->size;
@@ -352,7 +405,7 @@ static int start_call(struct hr_want *want, uint64_t bytes, uint64_t cost)
     char *if_match = !whole && want->etag[0] ? strdup(want->etag) : NULL;
     int error = call && part && (if_match || whole || !want->etag[0]) ? 0 : -ENOMEM;
     if (error == 0) {
-        *part = (struct hr_part){.plan = want->plan, .want = want, .reserved_bytes = cost};
+        *part = (struct hr_part){.plan = want->plan, .want = want, .rider = rider, .reserved_bytes = bytes};
         if (!whole) {
             call->range_first = want->first + want->next_offset;
             call->range_bytes = bytes;
@@ -375,20 +428,33 @@ static int start_call(struct hr_want *want, uint64_t bytes, uint64_t cost)
     return error;
 }
 
+/* Has it its place in the cache? 0; -EAGAIN: it stays in its queue; other -errno: it has failed. */
+static int place(struct hr_want *want)
+{
+    if (want->put || want->size == HR_UNKNOWN_BYTES || (!want->etag[0] && !want->answered)) {
+        return 0;
+    }
+    int error = hr_fetch_begin_put(want); /* room first: a body without a place would only hold memory */
+    if (error < 0 && error != -EAGAIN) {
+        hr_outcome_no_room(want, error);
+    }
+    return error;
+}
+
+/* All of it is asked for. */
+static void ride(struct hr_want *rider)
+{
+    hr_want_leave_queue(rider);
+    rider->next_offset = rider->size;
+    rider->calls++;
+}
+
 int hr_fetch_next(struct hr_want *want)
 {
     struct hr_plan *plan = want->plan;
-    uint64_t bytes = part_bytes(plan, want);
-    uint64_t cost = hr_fetch_cost(plan, want);
-    if (!want->put && want->size != HR_UNKNOWN_BYTES && (want->etag[0] || want->answered)) {
-        int error = hr_fetch_begin_put(want); /* room first: a body without a place would only hold memory */
-        if (error == -EAGAIN) {
-            return error;
-        }
-        if (error < 0) {
-            hr_outcome_no_room(want, error);
-            return error;
-        }
+    int error = place(want);
+    if (error < 0) {
+        return error;
     }
     if (want->kind == HR_WANT_WHOLE) {
         int left = copy_parts(want);
@@ -398,14 +464,21 @@ int hr_fetch_next(struct hr_want *want)
         if (left <= 0) {
             return left;
         }
-        bytes = part_bytes(plan, want);
     }
-    int error = start_call(want, bytes, cost);
+    struct hr_want *rider = rider_of(want);
+    if (rider && !rider->put && hr_fetch_begin_put(rider) < 0) {
+        rider = NULL; /* its turn will come */
+    }
+    uint64_t bytes = part_bytes(plan, want), both = bytes + (rider ? rider->size : 0);
+    error = start_call(want, rider, both);
     if (error < 0) {
         give_up(want, error, error == -ENOMEM ? "out of memory" : "cannot start a request");
         return error;
     }
-    hr_fetch_memory(plan, (int64_t)cost);
+    if (rider) {
+        ride(rider);
+    }
+    hr_fetch_memory(plan, (int64_t)both);
     if (want->size != HR_UNKNOWN_BYTES) {
         want->next_offset += bytes;
     }

@@ -67,6 +67,39 @@ static void first_reservation_is_exact(void **state)
     hr_buf_release(&buf);
 }
 
+static void splits_into_memory_of_its_own(void **state)
+{
+    (void)state;
+    for (size_t at = 0; at <= 10; at += 5) {
+        struct hr_buf buf = HR_BUF_INIT(100), rest = HR_BUF_INIT(10);
+        assert_int_equal(hr_buf_append(&buf, "0123456789", 10), 0);
+        assert_int_equal(hr_buf_split(&buf, at, &rest), 0);
+        assert_true(buf.len == at && buf.cap == at && rest.len == 10 - at);
+        assert_memory_equal(buf.data, "0123456789", at);
+        assert_string_equal(rest.data, &"0123456789"[at]);
+        assert_int_equal(buf.data[at], '\0');
+        hr_buf_release(&buf);
+        hr_buf_release(&rest);
+    }
+    struct hr_buf buf = HR_BUF_INIT(100), small = HR_BUF_INIT(4);
+    assert_int_equal(hr_buf_split(&buf, 0, &small), 0);
+    assert_int_equal(small.len, 0);
+    assert_int_equal(hr_buf_append(&buf, "0123456789", 10), 0);
+    assert_int_equal(hr_buf_split(&buf, 5, &small), -EFBIG);
+    assert_string_equal(buf.data, "0123456789");
+    hr_buf_release(&buf);
+    hr_buf_release(&small);
+    struct hr_buf body = HR_BUF_INIT(HR_BLOCK_BYTES), rest = HR_BUF_INIT(HR_BLOCK_BYTES);
+    assert_int_equal(hr_buf_reserve_body(&body, HR_BLOCK_BYTES), 0);
+    memset(body.data, 'b', HR_BLOCK_BYTES);
+    body.len = HR_BLOCK_BYTES;
+    assert_int_equal(hr_buf_split(&body, 1000, &rest), 0);
+    assert_true(!body.is_block && body.len == 1000 && strlen(body.data) == 1000);
+    assert_true(rest.len == HR_BLOCK_BYTES - 1000 && strlen(rest.data) == rest.len);
+    hr_buf_release(&body);
+    hr_buf_release(&rest);
+}
+
 static void overflow_is_refused(void **state)
 {
     (void)state;
@@ -150,6 +183,7 @@ int main(void)
         cmocka_unit_test(empty_buffer_is_usable),
         cmocka_unit_test(grows_to_the_ceiling_and_not_beyond),
         cmocka_unit_test(first_reservation_is_exact),
+        cmocka_unit_test(splits_into_memory_of_its_own),
         cmocka_unit_test(overflow_is_refused),
         cmocka_unit_test(printf_appends_or_leaves),
         cmocka_unit_test(bodies_take_blocks_in_turn),

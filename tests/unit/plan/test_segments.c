@@ -53,7 +53,7 @@ static void test_end_of_a_huge_object(void **state)
     assert_int_equal(object->gets, 2);
 }
 
-/* Across the border of the last cell: both parts at once. */
+/* Across the border of the last cell. */
 static void test_end_in_two_cells(void **state)
 {
     struct lab *lab = *state;
@@ -62,11 +62,11 @@ static void test_end_in_two_cells(void **state)
     uint64_t face = open_one(lab, &(struct lab_options){0}, size, &object);
     s3_hold(lab->s3, true, false);
     lab_ask_bytes(lab, 1, face, size - 300 * KIB, 100, false, 1);
-    assert_int_equal(lab_stats(lab).in_flight, 2);
+    assert_int_equal(lab_stats(lab).in_flight, 1);
     s3_hold(lab->s3, false, false);
     lab_settle(lab);
     lab_read(lab, face, object, size - 300 * KIB, 300 * KIB);
-    assert_int_equal(object->gets, 2);
+    assert_int_equal(object->gets, 1);
     assert_true(asked_bytes(lab) <= 300 * KIB + 4096);
 }
 
@@ -94,16 +94,14 @@ static void test_small_random_reads_take_64_kib(void **state)
     uint64_t face = open_one(lab, &(struct lab_options){0}, 4 * GIB, &object);
     lab_read(lab, face, object, 100 * MIB + 5, 10);
     check_range(lab, 0, 100 * MIB, 64 * KIB);
-    /* At a cell's end: backwards; across it: what lies in it, then the rest. */
+    /* At a cell's end: backwards; across it: as it is. */
     uint64_t border = 200 * HR_CELL_BYTES;
     lab_read(lab, face, object, border - 5000, 100);
     check_range(lab, 1, border - 64 * KIB, 64 * KIB);
     border = 300 * HR_CELL_BYTES;
     lab_read(lab, face, object, border - 100 * KIB, 256 * KIB);
-    unsigned before = lab->s3->ranges[2].first < border ? 2 : 3; /* side by side: they arrive in any order */
-    check_range(lab, before, border - 100 * KIB, 100 * KIB);
-    check_range(lab, 5 - before, border, 156 * KIB);
-    assert_int_equal(object->gets, 4);
+    check_range(lab, 2, border - 100 * KIB, 256 * KIB);
+    assert_int_equal(object->gets, 3);
     lab_settle(lab);
 }
 
