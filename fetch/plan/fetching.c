@@ -39,8 +39,11 @@ static uint64_t part_bytes(const struct hr_plan *plan, const struct hr_want *wan
         want->size <= plan->options.small_max_bytes) {
         return want->size;
     }
-    uint64_t left = want->size - want->next_offset;
-    return left < HR_PART_BYTES ? left : HR_PART_BYTES;
+    uint64_t left = want->size - want->next_offset, most = HR_PART_BYTES;
+    if (want->kind == HR_WANT_WHOLE) { /* behind a segment that was copied: to the end of its cell */
+        most -= want->next_offset % HR_CELL_BYTES;
+    }
+    return left < most ? left : most;
 }
 
 /* The queued range right behind a queued one that ends with its cell, if one request is better for both. */
@@ -62,6 +65,10 @@ static struct hr_want *rider_of(const struct hr_want *want)
 uint64_t hr_fetch_cost(const struct hr_plan *plan, const struct hr_want *want)
 {
     const struct hr_want *rider = rider_of(want);
+    if (want->kind == HR_WANT_WHOLE) { /* it may begin behind what is copied */
+        uint64_t left = want->size - want->next_offset;
+        return left < HR_PART_BYTES ? left : HR_PART_BYTES;
+    }
     return part_bytes(plan, want) + (rider ? rider->size : 0); /* of an unknown size: what may come */
 }
 
@@ -374,19 +381,20 @@ static void give_up(struct hr_want *want, int error, const char *message)
 static int copy_parts(struct hr_want *want)
 {
     while (want->next_offset < want->size) {
-        uint64_t bytes = part_bytes(want->plan, want);
         if (want->copies == HR_COPIES_MAX) {
             hr_want_leave_queue(want); /* until one is done */
             return 0;
         }
         const struct hr_cached *from = hr_cache_segment(want->plan->cache, want->face_id, want->next_offset);
+        uint64_t bytes = from ? from->offset + from->size - want->next_offset : 0;
+        if (!from) {
+            return 1;
+        }
         int error = hr_put_copy(want->put, want->next_offset, bytes, want->face_id, copied, want);
         if (error < 0) {
             return error == -ENOENT ? 1 : error;
         }
-        if (from) {
-            hr_tree_file_used(want->plan, from->file_id);
-        }
+        hr_tree_file_used(want->plan, from->file_id);
         want->next_offset += bytes;
         want->calls++;
         want->copies++;

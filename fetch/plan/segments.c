@@ -147,6 +147,33 @@ static bool is_shard(const struct asked *asked)
     return small.count >= HR_SHARD_PIECES && small.bytes <= (uint64_t)small.count * HR_SHARD_PIECE_BYTES;
 }
 
+/* What holds the byte, there or on its way; nothing: 0 bytes. */
+static struct range holder(const struct asked *asked, uint64_t offset)
+{
+    const struct hr_cached *there = hr_cache_segment(asked->plan->cache, asked->face->file_id, offset);
+    if (there) {
+        return (struct range){there->offset, there->size};
+    }
+    const struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, offset);
+    while (want && (offset < want->first || offset >= want->first + want->size)) {
+        want = want->cell_next;
+    }
+    return want ? (struct range){want->first, want->size} : (struct range){0};
+}
+
+/* A cell from its first to its last byte that nothing holds. */
+static struct range lacking(const struct asked *asked, struct range cell)
+{
+    uint64_t first = cell.first, end = cell.first + cell.bytes;
+    for (struct range held; first < end && (held = holder(asked, first)).bytes > 0;) {
+        first = held.first + held.bytes;
+    }
+    for (struct range held; first < end && (held = holder(asked, end - 1)).bytes > 0;) {
+        end = held.first;
+    }
+    return (struct range){first, end - first};
+}
+
 static struct range range_for(const struct asked *asked, const struct hr_pattern *pattern)
 {
     const struct hr_cached *face = asked->face;
@@ -155,13 +182,13 @@ static struct range range_for(const struct asked *asked, const struct hr_pattern
         return piece(face, offset, asked->ask.bytes);
     }
     if (pattern->cells || face->size <= HR_WHOLE_CELLS * (uint64_t)HR_CELL_BYTES) {
-        return cell_of(face, offset);
+        return lacking(asked, cell_of(face, offset));
     }
     if (face->size - offset <= HR_TAIL_BYTES) {
         return piece(face, offset, asked->ask.bytes);
     }
     struct range next = piece(face, offset, pattern->piece_bytes);
-    return is_dense(asked, next) || is_shard(asked) ? cell_of(face, offset) : next;
+    return is_dense(asked, next) || is_shard(asked) ? lacking(asked, cell_of(face, offset)) : next;
 }
 
 /* Is all of it there, or on its way? */
@@ -198,7 +225,9 @@ static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *
             return 0;
         }
         struct range range = whole ? cell_of(face, at) : piece(face, at, read_end - at);
-        if (!is_covered(asked, range)) {
+        bool covered = is_covered(asked, range);
+        range = whole && !covered ? lacking(asked, range) : range;
+        if (!covered && range.bytes > 0) {
             (void)hr_want_add_range(asked->tree, face, HR_WANT_SEGMENT,
                                     asked->reader->hint ? HR_REASON_HINT : HR_REASON_WINDOW, range.first,
                                     range.bytes);

@@ -199,6 +199,59 @@ static void test_backward_reading_does_not_thrash(void **state)
     assert_true(asked_bytes(lab) <= 2 * (HR_CELL_BYTES + 4 * 64 * KIB));
 }
 
+/* In large steps, either way: the rest of a cell comes without what is there of it. */
+static void test_the_rest_of_a_cell_is_asked_for(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, 1 * GIB, &object);
+    for (unsigned i = 1; i <= 3 * 8; i++) { /* three cells, backwards */
+        lab_read(lab, face, object, 400 * MIB - i * MIB, 1 * MIB);
+    }
+    lab_settle(lab);
+    assert_int_equal(object->gets, 3 * 5);
+    assert_int_equal(asked_bytes(lab), 3 * HR_CELL_BYTES);
+    for (unsigned i = 0; i < 8; i++) { /* forwards in two places by turns, which is no run */
+        lab_read(lab, face, object, 800 * MIB + i * MIB, 1 * MIB);
+        lab_read(lab, face, object, 880 * MIB + i * MIB, 1 * MIB);
+    }
+    lab_settle(lab);
+    assert_int_equal(object->gets, 5 * 5);
+    assert_int_equal(asked_bytes(lab), 5 * HR_CELL_BYTES);
+    assert_int_equal(cache_stats(lab).segments, 5 * 5);
+}
+
+/* Cells that are there in pieces are there, for who reads on and for who needs all in one file. */
+static void test_cells_in_pieces_are_there(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    struct hr_answer answer;
+    uint64_t size = 64 * MIB;
+    uint64_t face = open_one(lab, &(struct lab_options){0}, size, &object);
+    for (unsigned i = 1; i <= 4 * 8; i++) {
+        lab_read(lab, face, object, 48 * MIB - i * MIB, 1 * MIB);
+    }
+    lab_settle(lab);
+    assert_int_equal(asked_bytes(lab), 4 * HR_CELL_BYTES);
+    for (uint64_t at = 0; at < size; at += answer.size) { /* another reader */
+        lab_ask_bytes(lab, 2, face, at, 1 * MIB, false, 1);
+        askers = 1;
+        lab_until(lab, all_told);
+        answer = lab->answers[1].answer;
+        assert_int_equal(answer.error, 0);
+        assert_int_equal(answer.offset, at);
+    }
+    lab_settle(lab);
+    assert_int_equal(asked_bytes(lab), size);
+    hr_cache_drop(lab->cache, hr_cache_segment(lab->cache, face, 30 * MIB)->file_id);
+    assert_int_equal(lab_get_bytes(lab, face, 0, 1, true, &answer), 0);
+    lab_check_bytes(lab, answer.file_id, object, 0, size);
+    lab_settle(lab);
+    assert_true(asked_bytes(lab) < size + HR_CELL_BYTES);
+    assert_true(lab_stats(lab).copied_bytes > size - HR_CELL_BYTES);
+}
+
 /* A run in the middle is believed by and by. */
 static void test_short_runs_cost_little(void **state)
 {
@@ -235,6 +288,8 @@ int main(void)
         LAB_TEST(test_random_reads_that_meet_stay_exact),
         LAB_TEST(test_samples_bring_their_shard),
         LAB_TEST(test_backward_reading_does_not_thrash),
+        LAB_TEST(test_the_rest_of_a_cell_is_asked_for),
+        LAB_TEST(test_cells_in_pieces_are_there),
         LAB_TEST(test_short_runs_cost_little),
 #undef LAB_TEST
     };
