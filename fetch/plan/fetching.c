@@ -50,8 +50,8 @@ static uint64_t part_bytes(const struct hr_plan *plan, const struct hr_want *wan
 static struct hr_want *rider_of(const struct hr_want *want)
 {
     uint64_t end = want->first + want->size;
-    if (want->kind != HR_WANT_SEGMENT || want->next_offset > 0 || want->size >= HR_RIDE_BYTES ||
-        end % HR_CELL_BYTES != 0 || end >= want->object_bytes) {
+    if (want->kind != HR_WANT_SEGMENT || part_bytes(want->plan, want) != want->size ||
+        want->size >= HR_RIDE_BYTES || end % HR_CELL_BYTES != 0 || end >= want->object_bytes) {
         return NULL;
     }
     struct hr_want *next = hr_want_cell(want->tree, want->face_id, end);

@@ -309,6 +309,7 @@ struct hr_pattern {
     bool to_end;          /* it has read all of the object so far: it will end it */
     bool exact;           /* it said that it reads here and there: nothing but what it asks for */
     uint64_t piece_bytes; /* else at least so much from the offset on */
+    uint64_t run_bytes; /* or so much, in whichever cells it lies: as its last runs (runs.h); 0: not known */
     unsigned ahead_cells; /* behind the one that is asked for */
 };
 void hr_window_note(struct hr_plan *plan, const struct hr_reader *reader, const struct hr_segment_ask *ask,

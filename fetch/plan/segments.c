@@ -39,6 +39,11 @@ static uint64_t page_down(uint64_t bytes)
     return bytes - bytes % HR_PAGE_BYTES;
 }
 
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 static struct range cell_of(const struct hr_cached *face, uint64_t offset)
 {
     uint64_t first = offset - offset % HR_CELL_BYTES;
@@ -187,7 +192,7 @@ static struct range range_for(const struct asked *asked, const struct hr_pattern
     if (face->size - offset <= HR_TAIL_BYTES) {
         return piece(face, offset, asked->ask.bytes);
     }
-    struct range next = piece(face, offset, pattern->piece_bytes);
+    struct range next = piece(face, offset, most(pattern->piece_bytes, pattern->run_bytes));
     return is_dense(asked, next) || is_shard(asked) ? lacking(asked, cell_of(face, offset)) : next;
 }
 
@@ -211,15 +216,15 @@ static bool is_covered(const struct asked *asked, struct range range)
 static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *pattern)
 {
     const struct hr_cached *face = asked->face;
-    uint64_t read_end = asked->ask.offset + asked->ask.bytes;
+    uint64_t read_end = asked->ask.offset + most(asked->ask.bytes, pattern->run_bytes);
     struct range cell = cell_of(face, asked->ask.offset);
     uint64_t at = cell.first + HR_CELL_BYTES;
     bool far = read_end > at;
     if (!asked->tree || asked->tree->denied > 0 || (!far && pattern->ahead_cells == 0)) {
         return 0;
     }
-    unsigned most = far ? hr_window_bound(asked->plan) : pattern->ahead_cells, i = 0;
-    for (; i < most && at < face->size; i++, at += HR_CELL_BYTES) {
+    unsigned bound = far ? hr_window_bound(asked->plan) : pattern->ahead_cells, i = 0;
+    for (; i < bound && at < face->size; i++, at += HR_CELL_BYTES) {
         bool whole = i < pattern->ahead_cells || read_end >= at + HR_CELL_BYTES;
         if (!whole && read_end <= at) {
             return 0;
@@ -233,7 +238,7 @@ static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *
                                     range.bytes);
         }
     }
-    return pattern->to_end ? most - i : 0;
+    return pattern->to_end ? bound - i : 0;
 }
 
 /* What is left of a window goes into the object that is read next. */

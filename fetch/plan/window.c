@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/plan/runs.h"
 #include "fetch/plan/shards.h"
 
 #define HR_READERS 1024          /* threads times objects; then the one that was quiet longest is forgotten */
@@ -14,15 +15,19 @@
 #define HR_READER_QUIET_MS 10000 /* reads nothing: it needs no share of the window */
 /* A read this near to the start begins at the start: a header was skipped. */
 #define HR_START_BYTES (64u << 10)
-#define HR_SKIP_BYTES (1u << 20) /* gap that reading on may have: what a request costs, in bytes */
-#define HR_RUN_BYTES (1u << 20)  /* so much that was read in order goes on... */
-#define HR_RUN_STEPS 2           /* ...when it went on so often: of many jumps two are neighbours by chance */
-#define HR_RUN_GROWS 3           /* before: a piece is so many times what was read */
-#define HR_WINDOW_STREAM_STEP 1  /* who begins what is nearly always read to its end begins there... */
-#define HR_WINDOW_TOLD_STEP 2    /* ...who says that he reads on, or begins with a read of HR_RUN_BYTES... */
-#define HR_WINDOW_FULL_STEP 4    /* ...where others were read whole; the rest step by step */
-#define HR_WINDOW_SHARE 4        /* windows fill at most this part of the cache... */
-#define HR_WINDOW_DEPTH 2        /* ...and so many times what `memory` holds */
+#define HR_SKIP_BYTES (1u << 20)  /* gap that reading on may have: what a request costs, in bytes */
+#define HR_HOLE_BYTES (64u << 10) /* smaller ones are none */
+/* Buffered readers take whole blocks of what they were asked for, then a block for the rest: less than this
+ * part behind a jump is of that kind. */
+#define HR_TRAIL_SHARE 4
+#define HR_RUN_BYTES (1u << 20) /* so much that was read in order goes on... */
+#define HR_RUN_STEPS 2          /* ...when it went on so often: of many jumps two are neighbours by chance */
+#define HR_RUN_GROWS 3          /* before: a piece is so many times what was read */
+#define HR_WINDOW_STREAM_STEP 1 /* who begins what is nearly always read to its end begins there... */
+#define HR_WINDOW_TOLD_STEP 2   /* ...who says that he reads on, or begins with a read of HR_RUN_BYTES... */
+#define HR_WINDOW_FULL_STEP 4   /* ...where others were read whole; the rest step by step */
+#define HR_WINDOW_SHARE 4       /* windows fill at most this part of the cache... */
+#define HR_WINDOW_DEPTH 2       /* ...and so many times what `memory` holds */
 
 /* Cells ahead with each step. Not all at once: what is needed next would come no sooner than the last of
  * them. 54 are half as many again as the 37 that `memory` lets be on their way (1.4 GB/s for the 200 ms that
@@ -35,16 +40,21 @@ struct reader {
     uint32_t pid, tid; /* tid 0: no thread, it holds what the process said */
     enum hr_hint said;
     int64_t asked_ms;
-    uint64_t began;   /* of its last read; a long one asks several times */
-    uint64_t ordered; /* what it had read in order up to there, without holes */
-    uint64_t offset;  /* of its last ask... */
-    uint64_t wanted;  /* ...and as far as that went */
-    uint64_t end;     /* of the file that answered it */
-    unsigned went_on; /* so often, before it was believed */
-    unsigned step;    /* of its window, since */
-    bool cells;       /* it is believed */
-    bool from_start;  /* it has left nothing out so far */
-    bool ended;       /* it has the object's end, or is about to have it: nothing is left to be brought */
+    uint64_t began;      /* of its last read; a long one asks several times */
+    uint64_t ordered;    /* what it had read in order up to there, without holes */
+    uint64_t offset;     /* of its last ask... */
+    uint64_t wanted;     /* ...and as far as that went */
+    uint64_t end;        /* of the file that answered it */
+    unsigned went_on;    /* so often, before it was believed */
+    unsigned step;       /* of its window, since */
+    struct hr_runs runs; /* of those that it jumped to */
+    uint64_t trail;      /* so much further it wanted than before... */
+    uint64_t behind;     /* ...and nothing more, after jumps: it comes with what is asked for */
+    bool trails;         /* that is little: no reading on */
+    uint64_t until;      /* so far it is thought to go on */
+    bool cells;          /* it is believed */
+    bool from_start;     /* it has left nothing out so far */
+    bool ended;          /* it has the object's end, or is about to have it: nothing is left to be brought */
 };
 
 struct hr_readers {
@@ -134,6 +144,16 @@ static unsigned first_step(struct hr_plan *plan, const struct hr_segment_ask *as
     return opening.trusted ? step : 0;
 }
 
+/* It is about to jump. What it read of an object's start is no rule for the rest. */
+static void run_ended(struct reader *reader, bool known)
+{
+    if (known && !reader->from_start) {
+        uint64_t read = reader->ordered + reader->wanted - reader->began;
+        uint64_t most = reader->end > reader->wanted ? read + reader->end - reader->wanted : read;
+        hr_runs_end(&reader->runs, read, most, reader->wanted, reader->cells);
+    }
+}
+
 /* Where the run stands with this ask. */
 static void follow(struct hr_plan *plan, struct reader *reader, const struct hr_segment_ask *ask)
 {
@@ -146,6 +166,13 @@ static void follow(struct hr_plan *plan, struct reader *reader, const struct hr_
         return; /* a long read goes on, or its file was gone: nothing new about the reader */
     }
     if (!reads_on) {
+        run_ended(reader, known);
+        hr_runs_begin(&reader->runs, ask->offset);
+        reader->until = 0;
+        if (reader->trails && reader->went_on == 1 && reader->trail <= HR_HOLE_BYTES) {
+            reader->behind = reader->trail;
+        }
+        reader->trails = false;
         reader->ordered = 0;
         reader->went_on = 0;
         reader->cells = ask->offset < HR_START_BYTES;
@@ -153,11 +180,19 @@ static void follow(struct hr_plan *plan, struct reader *reader, const struct hr_
         reader->ended = false;
         reader->step = reader->cells ? first_step(plan, ask) : 0;
     } else if (reader->cells) {
+        reader->ordered += least(ask->offset, far) - reader->began;
         hr_shard_read_on(plan, ask->face_id);
         reader->step += reader->step < HR_WINDOW_FULL_STEP;
     } else {
         reader->ordered += least(ask->offset, far) - reader->began;
-        reader->cells = ++reader->went_on >= HR_RUN_STEPS && reader->ordered >= HR_RUN_BYTES;
+        uint64_t last = reader->wanted - reader->began;
+        reader->trail =
+            ask->offset + ask->bytes > reader->wanted ? ask->offset + ask->bytes - reader->wanted : 0;
+        reader->trails = reader->trail < last / HR_TRAIL_SHARE;
+        bool hole = ask->offset > far + HR_HOLE_BYTES;
+        uint64_t more = hole || reader->trails ? 0 : hr_runs_go_on(&reader->runs, reader->ordered);
+        reader->until = more ? ask->offset + more : 0;
+        reader->cells = ++reader->went_on >= HR_RUN_STEPS && reader->ordered >= HR_RUN_BYTES && !more;
     }
     reader->began = ask->offset;
 }
@@ -217,7 +252,15 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const str
     ret->exact = said == HR_HINT_RANDOM;
     if (reader->cells) {
         ret->ahead_cells = (unsigned)least(window_cells[reader->step], hr_window_bound(plan));
-    } else if (!ret->exact && reader->ordered * HR_RUN_GROWS > ask->bytes) {
+        if (!reader->from_start && said == HR_HINT_NONE) {
+            uint64_t ahead = hr_runs_ahead(&reader->runs, ask->offset);
+            ret->ahead_cells = (unsigned)least(ret->ahead_cells, ahead / HR_CELL_BYTES);
+        }
+    } else if (!ret->exact && reader->until > ask->offset) {
+        ret->run_bytes = reader->until - ask->offset;
+    } else if (!ret->exact && reader->went_on == 0) {
+        ret->piece_bytes = ask->bytes + reader->behind;
+    } else if (!ret->exact && !reader->trails && reader->ordered * HR_RUN_GROWS > ask->bytes) {
         ret->piece_bytes = reader->ordered * HR_RUN_GROWS;
     }
 }

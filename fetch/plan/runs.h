@@ -1,0 +1,29 @@
+/* How far one reader goes on from where it jumped to. Who reads records, row groups or arrays that lie here
+ * and there in an object, in steps, reads about as much in order the next time as it did the last times: so
+ * much comes at once, and nothing behind it. Pure. */
+#ifndef HR_PLAN_RUNS_H
+#define HR_PLAN_RUNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct hr_runs {      /* zero: nothing is known */
+    uint64_t start;   /* of the one that goes on... */
+    unsigned asks;    /* ...and how often it asked; who asks once makes no run */
+    bool longer;      /* one was longer than it was thought to be */
+    uint64_t bytes;   /* how long those without holes are thought to be; 0: not known */
+    uint64_t reached; /* how far the last one with a window went; 0: none has */
+};
+
+/* A jump to `start`. */
+void hr_runs_begin(struct hr_runs *runs, uint64_t start);
+/* It goes on without a hole, behind `read` bytes of the run. How many more come at once, 0: it is longer than
+ * was thought, or nothing is known. */
+uint64_t hr_runs_go_on(struct hr_runs *runs, uint64_t read);
+/* How far ahead of `offset` its window may be. */
+uint64_t hr_runs_ahead(const struct hr_runs *runs, uint64_t offset);
+/* It jumps elsewhere: it has read `read` bytes for certain, of those that it was given, and was at `offset`.
+ */
+void hr_runs_end(struct hr_runs *runs, uint64_t read, uint64_t given, uint64_t offset, bool window);
+
+#endif
