@@ -9,15 +9,7 @@
 #include "fetch/plan/ranks.h"
 #include "fetch/plan/victims.h"
 
-#define QUEUE_MAX 4096          /* wants that wait: the rest of an epoch leaves room for what is announced */
-#define PACED_MAX 64            /* ...while a first batch is made, and its workers wait */
-#define ADVANCE_MAX 16384       /* entries looked at in one go: the loop must not stall */
 #define OPENS_LOADER UINT32_MAX /* no process */
-/* A guess costs at most a page in the mean, so what is asked for by it grows with what speaks for it, up to
- * the most for one that is still guessed; from so many bits on it is taken for certain. */
-#define GUESS_COST_BYTES 4096.0
-#define GUESS_BYTES_MAX (64ull << 20)
-#define CERTAIN_BITS 20
 
 static void forget(struct hr_plan *plan, struct hr_epoch *epoch)
 {
@@ -71,82 +63,6 @@ static struct hr_knowns *knowns_of(struct hr_plan *plan)
 
 /* ---- knowing ---- */
 
-/* False: the bound is reached, this one comes later. What is there already is touched when it is announced:
- * in order of need and this early, what is needed first would leave the cache first. */
-static bool bring_file(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t entry)
-{
-    struct hr_plan_tree *tree = epoch->data.tree;
-    uint64_t before = tree->swept_bytes, size = tree->index.entries[entry].size;
-    uint32_t word = atomic_load_explicit(&tree->states->states[entry].word, memory_order_relaxed);
-    if (HR_STATE_KIND(word) != HR_STATE_ABSENT || size > plan->options.small_max_bytes) {
-        return true;
-    }
-    (void)hr_sweep_ahead(tree, entry, HR_REASON_LOOKAHEAD);
-    if (tree->swept_bytes != before) {
-        plan->stats.known_ahead++;
-        epoch->ahead_bytes += size;
-        return true;
-    }
-    char path[HR_KEY_MAX + 1];
-    int len = hr_index_path(&tree->index, entry, path, sizeof path);
-    return size == 0 || len < 0 || hr_want_find(tree, path, (uint32_t)len);
-}
-
-static bool bring(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t index)
-{
-    bool room = true;
-    for (unsigned file = 0; file < hr_dataset_files(&epoch->data) && room; file++) {
-        uint32_t entry = hr_dataset_entry(&epoch->data, index, file);
-        room = entry == HR_TABLE_NONE || bring_file(plan, epoch, entry);
-    }
-    return room;
-}
-
-/* Bits that what was seen has more than it takes to tell the candidates apart. */
-static double spare_bits(const struct hr_epoch *epoch)
-{
-    return (double)epoch->agreed * log2(epoch->order.n) - log2(epoch->candidates);
-}
-
-static uint64_t guess_bytes_max(const struct hr_epoch *epoch)
-{
-    double spare = spare_bits(epoch), bytes = GUESS_COST_BYTES * exp2(spare < CERTAIN_BITS ? spare : 0);
-    return spare >= CERTAIN_BITS ? UINT64_MAX : bytes < GUESS_BYTES_MAX ? (uint64_t)bytes : GUESS_BYTES_MAX;
-}
-
-static void advance(struct hr_plan *plan, struct hr_epoch *epoch)
-{
-    uint32_t length = hr_order_length(&epoch->order);
-    uint64_t bytes_max = guess_bytes_max(epoch);
-    if (plan->ending || !hr_dataset_is_current(&epoch->data) || !epoch->data.tree->settings.prefetch) {
-        return;
-    }
-    unsigned queue_max = hr_pace_holds(plan) ? 0 : hr_pace_is_on(plan) ? PACED_MAX : QUEUE_MAX;
-    for (unsigned i = 0; i < ADVANCE_MAX && plan->stats.queued < queue_max; i++) {
-        epoch->next = hr_epoch_unannounced(epoch, epoch->next);
-        if (epoch->next >= length) {
-            return;
-        }
-        if (epoch->ahead_bytes >= bytes_max) {
-            hr_sweep_await_room(plan);
-            return;
-        }
-        if (!bring(plan, epoch, hr_order_at(&epoch->order, epoch->permutation, epoch->next))) {
-            return;
-        }
-        epoch->next++;
-    }
-}
-
-void hr_known_advance(struct hr_plan *plan)
-{
-    for (unsigned i = 0; plan->knowns && i < HR_KNOWN_EPOCHS_MAX; i++) {
-        if (plan->knowns->epochs[i].state == HR_EPOCH_KNOWN) {
-            advance(plan, &plan->knowns->epochs[i]);
-        }
-    }
-}
-
 static void keep_memory_bounded(struct hr_plan *plan, const struct hr_epoch *newest)
 {
     for (;;) {
@@ -175,7 +91,7 @@ void hr_known_stats(const struct hr_plan *plan, struct hr_plan_stats *stats)
         stats->known_now += epoch->state == HR_EPOCH_KNOWN;
         if (epoch->state == HR_EPOCH_KNOWN && epoch->id == knowns->shown) {
             stats->known_indices = epoch->agreed;
-            stats->known_confidence = 1 - exp2(-spare_bits(epoch));
+            stats->known_confidence = 1 - exp2(-hr_epoch_spare_bits(epoch));
         }
     }
 }
@@ -250,7 +166,7 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
            epoch->opens ? 0 : epoch->loader, epoch->order.n, stats->known_generator, epoch->order.seed,
            (unsigned long long)epoch->order.skip, epoch->order.rank, epoch->order.replicas, epoch->note_count,
            (unsigned long long)result->tried);
-    advance(plan, epoch);
+    hr_epoch_advance(plan, epoch);
     hr_known_tell_others(plan, epoch);
 }
 
@@ -301,18 +217,10 @@ void hr_known_left(struct hr_plan *plan, uint32_t loader)
 {
     for (unsigned i = 0; plan->knowns && i < HR_KNOWN_EPOCHS_MAX; i++) {
         struct hr_epoch *epoch = &plan->knowns->epochs[i];
-        if (!epoch->id || epoch->opens || epoch->loader != loader) {
-            continue;
+        if (epoch->id && !epoch->opens && epoch->loader == loader) {
+            hr_epoch_abandon(epoch);
+            forget(plan, epoch);
         }
-        bool known = epoch->state == HR_EPOCH_KNOWN && hr_epoch_is_current(epoch);
-        for (uint32_t at = 0; known && at < epoch->next; at++) {
-            uint32_t index = hr_order_at(&epoch->order, epoch->permutation, at),
-                     entry = hr_ranks_entry(epoch->tree->ranks, epoch->base + index);
-            if ((epoch->tree->marks[entry] & (HR_ENTRY_SWEPT | HR_ENTRY_ANNOUNCED)) == HR_ENTRY_SWEPT) {
-                hr_sweep_abandon(epoch->tree, entry);
-            }
-        }
-        forget(plan, epoch);
     }
 }
 

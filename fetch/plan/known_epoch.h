@@ -1,5 +1,5 @@
 /* What is known of epochs, what to ask the search about one, and what follows it. Shared by known.c,
- * known_ask.c, known_batch.c, known_next.c and known_numbers.c; main loop. */
+ * known_ahead.c, known_ask.c, known_batch.c, known_next.c and known_numbers.c; main loop. */
 #ifndef HR_PLAN_KNOWN_EPOCH_H
 #define HR_PLAN_KNOWN_EPOCH_H
 
@@ -79,6 +79,12 @@ bool hr_epoch_is_begun(const struct hr_epoch *epoch, uint32_t number); /* ...or 
 void hr_epoch_note_number(struct hr_epoch *epoch, uint32_t number);
 /* The first position from this one on that no announcement had; of opens this one. */
 uint32_t hr_epoch_unannounced(const struct hr_epoch *epoch, uint32_t position);
+
+/* known_ahead.c: of an epoch whose order is known, as much as its bounds allow; and no more of it. */
+void hr_epoch_advance(struct hr_plan *plan, struct hr_epoch *epoch);
+void hr_epoch_abandon(struct hr_epoch *epoch);
+/* Bits that what was seen has more than it takes to tell the candidates apart. */
+double hr_epoch_spare_bits(const struct hr_epoch *epoch);
 
 /* known_ask.c */
 void hr_known_ask(struct hr_plan *plan, struct hr_epoch *epoch);                /* about all that it noted */
