@@ -11,7 +11,8 @@
 struct hr_plan;
 
 struct hr_pace {
-    bool on;          /* a first batch is being made */
+    bool on;          /* a first batch is being made, */
+    int64_t until_ms; /* at most so long */
     int64_t told_ms;  /* a batch was announced last */
     unsigned waiting; /* wants that programs wait for */
     struct hr_timer timer;
@@ -22,8 +23,7 @@ struct hr_pace {
 void hr_pace_announced(struct hr_plan *plan, uint32_t number);
 /* A first batch is being made. */
 bool hr_pace_is_on(const struct hr_plan *plan);
-/* ...and all who make it have the objects that they are busy with: nothing is begun that no one has told of.
- */
+/* ...and those who make it leave no processor free: nothing is begun that no one has told of. */
 bool hr_pace_holds(const struct hr_plan *plan);
 void hr_pace_end(struct hr_plan *plan);
 

@@ -27,6 +27,7 @@ struct hr_plan_options {
     uint64_t memory_bytes;    /* bodies on their way from the network to the cache */
     bool lookahead;           /* act on what loaders announce */
     unsigned first_batch_ms;  /* so long what nobody told of makes way for a loader's first batch; 0: never */
+    unsigned cores;           /* for programs and us */
     unsigned order_search;    /* enum hr_order_mode (order_thread.h) */
     bool order_idle;          /* idle cores search for what is less likely, too */
     uint64_t small_max_bytes; /* larger objects are faces, read by ranges */

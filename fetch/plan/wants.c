@@ -239,6 +239,7 @@ void hr_plan_pump(struct hr_plan *plan)
         }
         if (error == 0 && hr_fetch_all_asked(want)) {
             hr_want_leave_queue(want);
+            plan->ahead_due |= plan->stats.queued == 0 && hr_pace_is_on(plan); /* there may be more lanes */
         } /* on failure it has left the queue, or is gone */
     }
     plan->pumping = false;

@@ -41,21 +41,19 @@ static uint64_t memory_bytes(const struct hr_settings *settings)
     return asked < room ? asked : room;
 }
 
-/* Those that we may run on, or as many as a quota is worth. */
-static uint64_t usable_cores(void)
+static unsigned usable_cores(void)
 {
     cpu_set_t ours;
     uint64_t quota = hr_limit_cores("/proc/self/cgroup", "/sys/fs/cgroup");
     uint64_t cores = sched_getaffinity(0, sizeof ours, &ours) == 0 ? (uint64_t)CPU_COUNT(&ours)
                                                                    : (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
-    return quota < cores ? quota : cores;
+    return (unsigned)(quota < cores ? quota : cores);
 }
 
-static unsigned net_threads(const struct hr_settings *settings)
+static unsigned net_threads(const struct hr_settings *settings, unsigned cores)
 {
     uint64_t threads = hr_settings_count(settings, HR_SETTING_NET_THREADS);
     if (threads == 0) {
-        uint64_t cores = usable_cores();
         threads = cores > 4 ? cores / 4 : 1;
         threads = threads > HR_NET_THREADS_MAX ? HR_NET_THREADS_MAX : threads;
     }
@@ -68,6 +66,7 @@ void hr_budgets_take(const struct hr_settings *settings, struct hr_budgets *ret)
     unsigned lanes = (unsigned)hr_settings_count(settings, HR_SETTING_LIST_LANES);
     ret->connections = connections(settings);
     ret->list_lanes = lanes < ret->connections ? lanes : ret->connections;
-    ret->net_threads = net_threads(settings);
+    ret->cores = usable_cores();
+    ret->net_threads = net_threads(settings, ret->cores);
     ret->memory_bytes = memory_bytes(settings);
 }

@@ -9,6 +9,7 @@
 struct hr_budgets {
     unsigned connections; /* requests in flight at most; open files leave room for them */
     unsigned list_lanes;  /* pages of one listing in flight at most */
+    unsigned cores;       /* that we may run on, or as many as a quota is worth */
     unsigned net_threads;
     uint64_t memory_bytes; /* for bodies; at most a quarter of the cgroup's memory */
 };

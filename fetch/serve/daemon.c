@@ -197,6 +197,7 @@ static int open_plan_and_cache(struct daemon *daemon, uint64_t boot, char messag
         .memory_bytes = daemon->budgets.memory_bytes,
         .lookahead = hr_settings_bool(settings, HR_SETTING_LOOKAHEAD),
         .first_batch_ms = HR_FIRST_BATCH_MS,
+        .cores = daemon->budgets.cores,
         .order_search = hr_settings_enum(settings, HR_SETTING_ORDER_SEARCH),
         .order_idle = true,
         .small_max_bytes = hr_settings_bytes(settings, HR_SETTING_SMALL_MAX, 0),
