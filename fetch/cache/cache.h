@@ -169,8 +169,8 @@ struct hr_put_options {
  * face is not in the cache); -ENOMEM; -ECANCELED (closing). Strings are copied. A WHOLE of the same source,
  * key and ETag is replaced when the new one is done. */
 int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, struct hr_put **ret);
-/* Somebody waits now for one that was not awaited. */
-void hr_puts_hurry(struct hr_cache *cache);
+/* Somebody waits now for one that was not awaited: it is written next, if it is a large one. */
+void hr_put_hurry(struct hr_put *put);
 /* Takes the bytes of `part` (the buffer is empty afterwards). The whole object in one part is the common
  * case: follow it with hr_put_finish at once, and it is verified from memory before a byte is written.
  * written(owner) is called on the loop when the memory is free again, whatever becomes of the put; may be

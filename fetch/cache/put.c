@@ -7,7 +7,8 @@
 /* A write that meets a full disk is tried again after each of so many evictions; more would only empty the
  * cache for somebody else's files. */
 #define ROOM_TRIES 4
-/* Larger objects are worked on alone: what waits behind one in the same hands would wait for long. */
+/* Larger objects are worked on alone: what waits behind one in the same hands would wait for long. So would a
+ * program that waits for the last of several such. */
 #define TOGETHER_BYTES_MAX (1u << 20)
 
 static void push(struct hr_put *put)
@@ -245,7 +246,8 @@ int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, s
     put->work = (struct hr_work){.run = hr_put_run,
                                  .done = settle,
                                  .together = small ? hr_puts_verify : NULL,
-                                 .patient = small && !options->awaited};
+                                 .patient = small && !options->awaited,
+                                 .urgent = options->awaited && options->size > TOGETHER_BYTES_MAX};
     put->cache = cache;
     put->done = options->done;
     put->owner = options->owner;
@@ -333,9 +335,12 @@ const char *hr_put_body_md5_hex(const struct hr_put *put)
     return put->md5_hex;
 }
 
-void hr_puts_hurry(struct hr_cache *cache)
+void hr_put_hurry(struct hr_put *put)
 {
-    hr_writers_hurry(cache->writers);
+    if (put->object->cached.size > TOGETHER_BYTES_MAX) {
+        hr_writers_prefer(put->cache->writers, &put->work);
+    }
+    hr_writers_hurry(put->cache->writers);
 }
 
 void hr_puts_close(struct hr_cache *cache)

@@ -40,6 +40,7 @@ struct hr_writers {
 
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t more;
+    struct work_list urgent; /* before the queue */
     struct work_list queue;
     struct work_list finished;
     bool told;     /* of what is finished: the event is set */
@@ -72,6 +73,23 @@ static struct hr_work *take_first(struct work_list *list)
     return work;
 }
 
+/* False: it is not in there. */
+static bool take_out(struct work_list *list, struct hr_work *work)
+{
+    struct hr_work *before = NULL, *at = list->head;
+    while (at && at != work) {
+        before = at;
+        at = at->next;
+    }
+    if (!at) {
+        return false;
+    }
+    *(before ? &before->next : &list->head) = work->next;
+    list->tail = list->tail == work ? before : list->tail;
+    list->count--;
+    return true;
+}
+
 /* All of `more` behind `list`. */
 static void concat(struct work_list *list, struct work_list *more)
 {
@@ -88,10 +106,15 @@ static void concat(struct work_list *list, struct work_list *more)
     *more = (struct work_list){0};
 }
 
-/* Under the lock. */
+/* Under the lock, as what it asks for. */
+static bool has_work(const struct hr_writers *writers)
+{
+    return writers->urgent.head || writers->queue.head;
+}
+
 static void wake_one(struct hr_writers *writers)
 {
-    if (writers->queue.head && writers->idle > 0) {
+    if (has_work(writers) && writers->idle > 0) {
         (void)pthread_cond_signal(&writers->more);
     }
 }
@@ -99,11 +122,11 @@ static void wake_one(struct hr_writers *writers)
 /* The first, and what may be taken together with it. */
 static struct work_list take_some(struct hr_writers *writers)
 {
-    struct work_list some = {0};
+    struct work_list some = {0}, *from = writers->urgent.head ? &writers->urgent : &writers->queue;
     do {
-        append(&some, take_first(&writers->queue));
-    } while (some.count < HR_WORKS_TOGETHER_MAX && some.head->together && writers->queue.head &&
-             writers->queue.head->together == some.head->together);
+        append(&some, take_first(from));
+    } while (some.count < HR_WORKS_TOGETHER_MAX && some.head->together && from->head &&
+             from->head->together == some.head->together);
     return some;
 }
 
@@ -155,12 +178,12 @@ static void *writer_main(void *argument)
     (void)pthread_setname_np(pthread_self(), "hr-write");
     (void)pthread_mutex_lock(&writers->lock);
     for (;;) {
-        while (!writers->queue.head && !writers->stopping) {
+        while (!has_work(writers) && !writers->stopping) {
             writers->idle++;
             (void)pthread_cond_wait(&writers->more, &writers->lock);
             writers->idle--;
         }
-        if (!writers->queue.head) {
+        if (!has_work(writers)) {
             break;
         }
         struct work_list some = take_some(writers);
@@ -179,7 +202,10 @@ static void queue_pushed(void *owner)
     hr_loop_forget(writers->loop, &writers->queue_later);
     hr_loop_disarm(writers->loop, &writers->patience);
     (void)pthread_mutex_lock(&writers->lock);
-    concat(&writers->queue, &writers->pushed);
+    while (writers->pushed.head) {
+        struct hr_work *work = take_first(&writers->pushed);
+        append(work->urgent ? &writers->urgent : &writers->queue, work);
+    }
     wake_one(writers);
     (void)pthread_mutex_unlock(&writers->lock);
 }
@@ -271,6 +297,17 @@ void hr_writers_hurry(struct hr_writers *writers)
     if (writers->pushed.head) {
         hr_loop_owe(writers->loop, &writers->queue_later);
     }
+}
+
+void hr_writers_prefer(struct hr_writers *writers, struct hr_work *work)
+{
+    bool before = work->urgent;
+    work->urgent = true;
+    (void)pthread_mutex_lock(&writers->lock);
+    if (!before && take_out(&writers->queue, work)) {
+        append(&writers->urgent, work);
+    }
+    (void)pthread_mutex_unlock(&writers->lock);
 }
 
 void hr_writers_drain(struct hr_writers *writers)

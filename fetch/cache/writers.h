@@ -20,6 +20,7 @@ struct hr_work {
      * with all of it, linked by next, before each one's run. NULL: taken alone. */
     void (*together)(struct hr_work *first);
     bool patient; /* nobody waits for it: it may wait a moment for others to be taken with */
+    bool urgent;  /* a program waits for a lot of it: taken before all that are not */
 };
 
 #define HR_WORKS_TOGETHER_MAX 16u /* at most so many */
@@ -30,6 +31,8 @@ int hr_writers_new(unsigned threads, struct hr_loop *loop, void (*batch_end)(voi
 void hr_writers_push(struct hr_writers *writers, struct hr_work *work); /* on the loop's thread */
 void hr_writers_hurry(
     struct hr_writers *writers); /* none that was pushed waits any longer; the same thread */
+/* One that was pushed or will be: urgent from now on. The same thread. */
+void hr_writers_prefer(struct hr_writers *writers, struct hr_work *work);
 /* Runs everything that was pushed, and what the dones push, to its end; the loop's thread, outside done. */
 void hr_writers_drain(struct hr_writers *writers);
 void hr_writers_free(struct hr_writers *writers); /* drains; accepts NULL */

@@ -67,7 +67,7 @@ void hr_want_promote(struct hr_want *want, enum hr_reason reason)
     want->reason = reason;
     want->plan->pace.waiting += reason == HR_REASON_DEMAND;
     if (reason == HR_REASON_DEMAND && want->put) {
-        hr_puts_hurry(want->plan->cache);
+        hr_put_hurry(want->put);
     }
 }
 

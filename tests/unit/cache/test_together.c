@@ -15,11 +15,13 @@ struct entry {
     struct hr_work work;
     struct book *book;
     unsigned ran, done;
-    pthread_t by; /* who ran it last */
+    unsigned turn; /* so many had run before it */
+    pthread_t by;  /* who ran it last */
 };
 
 struct book {
     struct hr_loop *loop;
+    struct hr_writers *writers;
     sem_t go; /* what the first work waits for, so that the others wait behind it */
     unsigned groups[WORKS], group_count, most;
     atomic_uint ran;
@@ -33,7 +35,7 @@ static void block(struct hr_work *work)
     while (sem_wait(&entry->book->go) < 0) {
     }
     entry->ran++;
-    atomic_fetch_add(&entry->book->ran, 1);
+    entry->turn = atomic_fetch_add(&entry->book->ran, 1);
 }
 
 static void let_go(void *owner)
@@ -47,7 +49,7 @@ static void run(struct hr_work *work)
     struct entry *entry = (struct entry *)(void *)work;
     entry->by = pthread_self();
     entry->ran++;
-    atomic_fetch_add(&entry->book->ran, 1);
+    entry->turn = atomic_fetch_add(&entry->book->ran, 1);
 }
 
 static void done(struct hr_work *work)
@@ -107,6 +109,44 @@ static void waiting_work_is_taken_together(void **state)
     for (unsigned i = 0; i < WORKS; i++) {
         assert_int_equal(book.entries[i].ran, 1);
         assert_int_equal(book.entries[i].done, 1);
+    }
+    hr_loop_free(book.loop);
+    (void)sem_destroy(&book.go);
+}
+
+static void prefer_two(void *owner)
+{
+    struct book *book = owner;
+    hr_writers_prefer(book->writers, &book->entries[0].work); /* it runs, or is next */
+    hr_writers_prefer(book->writers, &book->entries[3].work);
+    let_go(book);
+}
+
+/* One thread: what is urgent when it comes goes first, then what became so while it was queued. */
+static void urgent_work_goes_first(void **state)
+{
+    static struct book book;
+    static const unsigned turns[] = {1, 3, 4, 2, 5, 6, 0};
+    (void)state;
+    book.most = sizeof turns / sizeof *turns;
+    assert_int_equal(sem_init(&book.go, 0, 0), 0);
+    assert_int_equal(hr_loop_new(&book.loop), 0);
+    assert_int_equal(hr_writers_new(1, book.loop, batch_end, &book, &book.writers), 0);
+    for (unsigned i = 0; i < book.most; i++) {
+        book.entries[i] = (struct entry){
+            .work = {.run = i == 0 ? block : run, .done = done, .urgent = i == 6},
+            .book = &book,
+        };
+        hr_writers_push(book.writers, &book.entries[i].work);
+    }
+    struct hr_timer first_turn =
+        HR_TIMER_INIT(prefer_two, &book); /* all of it is queued before that begins */
+    assert_int_equal(hr_loop_arm(book.loop, &first_turn, 0), 0);
+    assert_int_equal(hr_loop_run(book.loop), 0);
+    hr_writers_free(book.writers);
+    for (unsigned i = 0; i < book.most; i++) {
+        assert_int_equal(book.entries[i].ran, 1);
+        assert_int_equal(book.entries[i].turn, turns[i]);
     }
     hr_loop_free(book.loop);
     (void)sem_destroy(&book.go);
@@ -265,9 +305,9 @@ static void objects_are_proven_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waiting_work_is_taken_together),  cmocka_unit_test(patient_work_goes_with_others),
-        cmocka_unit_test(patient_work_is_done_at_the_end), cmocka_unit_test(half_is_left_to_an_idle_thread),
-        cmocka_unit_test(objects_are_proven_together),
+        cmocka_unit_test(waiting_work_is_taken_together), cmocka_unit_test(urgent_work_goes_first),
+        cmocka_unit_test(patient_work_goes_with_others),  cmocka_unit_test(patient_work_is_done_at_the_end),
+        cmocka_unit_test(half_is_left_to_an_idle_thread), cmocka_unit_test(objects_are_proven_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
