@@ -1,9 +1,10 @@
 /* The requests of one want, and its bytes on their way into the cache; outcome.c has what becomes of it.
  *
  * A small object is one GET. A whole large one is ranges of HR_PART_BYTES, each conditional on the ETag, of
- * which segments that are there save the requests. A segment is one such range. An object whose size is not
- * known starts with one range of small_max, which usually is all of it. Where a short read lies over the
- * border of two cells, the range of the second one rides on the request for the first. */
+ * which segments that are there save the requests. A segment is one such range, or is asked for in parts. An
+ * object whose size is not known starts with one range of small_max, which usually is all of it. Where a
+ * short read lies over the border of two cells, the range of the second one rides on the request for the
+ * first. */
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ static uint64_t part_bytes(const struct hr_plan *plan, const struct hr_want *wan
         want->size <= plan->options.small_max_bytes) {
         return want->size;
     }
-    uint64_t left = want->size - want->next_offset, most = HR_PART_BYTES;
+    uint64_t left = want->size - want->next_offset,
+             most = want->part_bytes ? want->part_bytes : HR_PART_BYTES;
     if (want->kind == HR_WANT_WHOLE) { /* behind a segment that was copied: to the end of its cell */
         most -= want->next_offset % HR_CELL_BYTES;
     }

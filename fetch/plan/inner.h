@@ -158,6 +158,7 @@ struct hr_want {
     struct hr_put *put;
     struct hr_verify verify;
     uint64_t next_offset; /* first byte not yet asked for */
+    uint64_t part_bytes;  /* of one request; 0: as much as any may have */
     unsigned calls;       /* in flight, copies among them */
     unsigned copies;      /* parts that the cache takes out of segments */
     bool learned;         /* an answer told size, version and proofs */
@@ -307,6 +308,7 @@ void hr_faces_free(struct hr_plan *plan);
 struct hr_pattern {
     bool cells;           /* it reads on: whole cells */
     bool to_end;          /* it has read all of the object so far: it will end it */
+    bool begins;          /* at the start, to read on: nothing of it is there as a rule */
     bool exact;           /* it said that it reads here and there: nothing but what it asks for */
     uint64_t piece_bytes; /* else at least so much from the offset on */
     uint64_t run_bytes; /* or so much, in whichever cells it lies: as its last runs (runs.h); 0: not known */

@@ -186,6 +186,7 @@ struct hr_plan_stats {
     uint64_t heads_used;                /* of those objects: what was read first was there, or on its way */
     uint64_t shards_ahead, shards_used; /* large objects begun before they were opened; those then opened */
     uint64_t shards_wrong;              /* rows of opens that were broken off after one was expected */
+    uint64_t cells_in_parts;            /* asked for by several requests at once, as a reader began */
     uint64_t order_searches, order_misses; /* for an epoch's order; those that found none */
     uint64_t known_orders;                 /* epochs whose order became known */
     uint64_t known_dropped, known_ahead;   /* orders that a batch proved wrong; objects asked for by them */

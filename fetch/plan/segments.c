@@ -20,6 +20,11 @@
 #define HR_SHARD_PIECES 4                 /* ...and read in many pieces... */
 #define HR_SHARD_PIECE_BYTES (256u << 10) /* ...that are small */
 #define HR_WHOLE_CELLS 2                  /* objects of so many cells are not worth pieces */
+/* A connection of a cloud carries some 90 MB/s, so a cell takes 93 ms more than its first byte. Of who begins
+ * the first cells that are not there come on several; those behind them are in time as they are. */
+#define HR_START_CELLS 2
+#define HR_START_PARTS 4
+#define HR_START_SHARE 4 /* while less than this part of `connections` is in flight or queued */
 
 struct range {
     uint64_t first, bytes;
@@ -211,9 +216,22 @@ static bool is_covered(const struct asked *asked, struct range range)
     return want != NULL;
 }
 
-/* The cells behind the one that was asked for: as far as the read goes, and the reader's window. How many
- * cells of that are left at the object's end. */
-static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *pattern)
+/* It is asked for in parts, side by side, where there are connections to spare; *cells: for how many that may
+ * be done yet. */
+static void ask_in_parts(struct hr_plan *plan, struct hr_want *want, unsigned *cells)
+{
+    bool idle = plan->stats.in_flight + plan->stats.queued < plan->options.connections / HR_START_SHARE;
+    bool new = want && want->state == HR_WANT_QUEUED && want->next_offset == 0 && !want->part_bytes;
+    if (*cells > 0 && idle && new && want->size == HR_CELL_BYTES) {
+        want->part_bytes = HR_CELL_BYTES / HR_START_PARTS;
+        plan->stats.cells_in_parts++;
+        --*cells;
+    }
+}
+
+/* The cells behind the one that was asked for: as far as the read goes, and the reader's window; the first of
+ * them in parts, `in_parts` at most. How many cells of that are left at the object's end. */
+static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *pattern, unsigned in_parts)
 {
     const struct hr_cached *face = asked->face;
     uint64_t read_end = asked->ask.offset + most(asked->ask.bytes, pattern->run_bytes);
@@ -233,9 +251,10 @@ static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *
         bool covered = is_covered(asked, range);
         range = whole && !covered ? lacking(asked, range) : range;
         if (!covered && range.bytes > 0) {
-            (void)hr_want_add_range(asked->tree, face, HR_WANT_SEGMENT,
-                                    asked->reader->hint ? HR_REASON_HINT : HR_REASON_WINDOW, range.first,
-                                    range.bytes);
+            enum hr_reason reason = asked->reader->hint ? HR_REASON_HINT : HR_REASON_WINDOW;
+            struct hr_want *want =
+                hr_want_add_range(asked->tree, face, HR_WANT_SEGMENT, reason, range.first, range.bytes);
+            ask_in_parts(asked->plan, i < HR_START_CELLS ? want : NULL, &in_parts);
         }
     }
     return pattern->to_end ? bound - i : 0;
@@ -312,6 +331,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
     uint64_t face_id = asked->face->file_id, offset = asked->ask.offset;
     struct hr_pattern pattern;
     hr_window_note(plan, asked->reader, &asked->ask, &pattern);
+    unsigned in_parts = pattern.begins && !asked->reader->hint ? HR_START_CELLS : 0;
     const struct hr_cached *there = segment_there(asked);
     if (there) {
         if (!asked->reader->hint) {
@@ -321,7 +341,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
         }
         hr_cache_touch(plan->cache, there->file_id);
         hr_window_served(plan, asked->reader, face_id, there->offset + there->size);
-        unsigned beyond = bring_ahead(asked, &pattern);
+        unsigned beyond = bring_ahead(asked, &pattern, in_parts);
         answer_with(plan, asker, there); /* nothing was started yet: it is still there */
         go_on_behind(asked, face_id, beyond);
         hr_plan_pump(plan);
@@ -345,6 +365,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
         note_tail(asked, &pattern);
         struct range range = range_for(asked, &pattern);
         want = hr_want_add_range(asked->tree, asked->face, HR_WANT_SEGMENT, reason, range.first, range.bytes);
+        ask_in_parts(plan, want, &in_parts);
     }
     if (want) {
         hr_window_served(plan, asked->reader, face_id, want->first + want->size);
@@ -352,7 +373,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
     if (!asked->reader->hint || !want) {
         wait_for(want, asker);
     }
-    go_on_behind(asked, face_id, bring_ahead(asked, &pattern));
+    go_on_behind(asked, face_id, bring_ahead(asked, &pattern, in_parts));
     hr_plan_pump(plan);
 }
 

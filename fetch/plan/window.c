@@ -34,6 +34,9 @@
  * a cell takes from afar): those asked for together come together, and the next requests must not wait until
  * their reader has come to them. */
 static const unsigned window_cells[] = {1, 4, 16, 36, 54};
+/* Who begins a stream asks again one cell later: with so many a reader of 250 MB/s has something to read
+ * until those come, from afar, too. */
+#define HR_WINDOW_STREAM_CELLS 6
 
 struct reader {
     uint64_t face_id;
@@ -119,6 +122,12 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static unsigned ahead_of(const struct reader *reader, bool begins)
+{
+    bool stream = begins && reader->step == HR_WINDOW_STREAM_STEP;
+    return stream ? HR_WINDOW_STREAM_CELLS : window_cells[reader->step];
+}
+
 unsigned hr_window_bound(const struct hr_plan *plan)
 {
     struct hr_cache_stats cache;
@@ -154,8 +163,8 @@ static void run_ended(struct reader *reader, bool known)
     }
 }
 
-/* Where the run stands with this ask. */
-static void follow(struct hr_plan *plan, struct reader *reader, const struct hr_segment_ask *ask)
+/* Where the run stands with this ask. True: it begins with it. */
+static bool follow(struct hr_plan *plan, struct reader *reader, const struct hr_segment_ask *ask)
 {
     bool known = reader->offset != UINT64_MAX;
     uint64_t far = reader->wanted > reader->end ? reader->wanted : reader->end;
@@ -163,7 +172,7 @@ static void follow(struct hr_plan *plan, struct reader *reader, const struct hr_
     bool same_read = known && ask->offset >= reader->offset && ask->offset < reader->wanted;
     bool reads_on = known && ask->offset >= reader->end && ask->offset <= far + HR_SKIP_BYTES;
     if (again || same_read) {
-        return; /* a long read goes on, or its file was gone: nothing new about the reader */
+        return false; /* a long read goes on, or its file was gone: nothing new about the reader */
     }
     if (!reads_on) {
         run_ended(reader, known);
@@ -195,6 +204,7 @@ static void follow(struct hr_plan *plan, struct reader *reader, const struct hr_
         reader->cells = ++reader->went_on >= HR_RUN_STEPS && reader->ordered >= HR_RUN_BYTES && !more;
     }
     reader->began = ask->offset;
+    return !reads_on;
 }
 
 void hr_window_advise(struct hr_plan *plan, const struct hr_reader *who, uint64_t face_id)
@@ -241,7 +251,7 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const str
         return;
     }
     enum hr_hint said = said_by(plan, who, ask->face_id);
-    follow(plan, reader, ask);
+    bool begins = follow(plan, reader, ask);
     heed(reader, said);
     reader->asked_ms = hr_clock_ms();
     reader->offset = ask->offset;
@@ -249,9 +259,10 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const str
     reader->end = ask->offset; /* until it is answered */
     ret->cells = reader->cells;
     ret->to_end = reader->from_start && reader->cells;
+    ret->begins = begins && ret->to_end && reader->step > 0;
     ret->exact = said == HR_HINT_RANDOM;
     if (reader->cells) {
-        ret->ahead_cells = (unsigned)least(window_cells[reader->step], hr_window_bound(plan));
+        ret->ahead_cells = (unsigned)least(ahead_of(reader, ret->begins), hr_window_bound(plan));
         if (!reader->from_start && said == HR_HINT_NONE) {
             uint64_t ahead = hr_runs_ahead(&reader->runs, ask->offset);
             ret->ahead_cells = (unsigned)least(ret->ahead_cells, ahead / HR_CELL_BYTES);

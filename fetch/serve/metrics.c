@@ -50,6 +50,7 @@ static void add_ahead(json_t *document, const struct hr_plan_stats *plan)
     json_object_set_new(document, "heads_ahead", number(plan->heads_ahead));
     json_object_set_new(document, "heads_used", number(plan->heads_used));
     json_object_set_new(document, "tails_ahead", number(plan->tails_ahead));
+    json_object_set_new(document, "cells_in_parts", number(plan->cells_in_parts));
     json_object_set_new(document, "shards_ahead", number(plan->shards_ahead));
     json_object_set_new(document, "shards_used", number(plan->shards_used));
     json_object_set_new(document, "shards_wrong", number(plan->shards_wrong));
