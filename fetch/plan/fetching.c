@@ -19,10 +19,7 @@
 /* Both ranges of one request at most. Two would come side by side, which gains the time of half of it: about
  * what a request costs. */
 #define HR_RIDE_BYTES (2u << 20)
-#define HR_COPIES_MAX 8   /* segments that one want copies from at a time: each holds a descriptor */
-#define HR_DENIED_AFTER 3 /* refusals in a row, without one success, before nothing is asked any more */
-#define HR_DENIED_AFTER_UNLISTED 16 /* programs look for several files that need not be there */
-#define HR_DENIED_MS 30000
+#define HR_COPIES_MAX 8 /* segments that one want copies from at a time: each holds a descriptor */
 
 struct hr_part { /* one request of a want */
     struct hr_plan *plan;
@@ -136,21 +133,6 @@ static void body_written(void *owner, uint64_t bytes)
 int hr_fetch_keep(struct hr_want *want, uint64_t offset, struct hr_buf *body)
 {
     return hr_put_part(want->put, offset, body, body_written, want->plan);
-}
-
-/* One object may be refused among others that are not. Where nothing may be listed, names that are missing
- * are refused as well. */
-void hr_tree_judge(struct hr_plan_tree *tree, int error)
-{
-    unsigned after = hr_tree_list_mode(tree) == HR_LIST_NONE ? HR_DENIED_AFTER_UNLISTED : HR_DENIED_AFTER;
-    if (error == 0) {
-        tree->welcome = true;
-    }
-    if (error != -EACCES) {
-        tree->denied = 0;
-    } else if (++tree->denied >= after && !tree->welcome) {
-        tree->denied_until_ms = hr_clock_ms() + HR_DENIED_MS;
-    }
 }
 
 /* What the call says; else what we found in its answer. */

@@ -250,6 +250,8 @@ struct hr_plan {
 };
 
 /* tree.c */
+/* How a request by the tree's credentials ended: a store that refuses everything is left alone. */
+void hr_tree_judge(struct hr_plan_tree *tree, int error);
 struct hr_plan_tree *hr_tree_get(struct hr_plan *plan, uint32_t number);
 /* A whole object or a face is in the cache; the whole wins. */
 void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached);
@@ -361,8 +363,6 @@ void hr_want_end(struct hr_want *want);  /* out of every list, freed */
 void hr_plan_pump(struct hr_plan *plan); /* starts what may start */
 
 /* fetching.c */
-/* How a request by the tree's credentials ended: a store that refuses everything is left alone. */
-void hr_tree_judge(struct hr_plan_tree *tree, int error);
 /* Asks for the next part of a want. 0; -EAGAIN: the cache has no room until others have arrived, the want
  * stays in its queue; other -errno: it has failed, or will when its calls are back. */
 int hr_fetch_next(struct hr_want *want);

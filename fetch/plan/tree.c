@@ -22,6 +22,9 @@
 #include "fetch/plan/victims.h"
 
 #define HR_SAY_AGAIN_MS 10000 /* the same kind of trouble is told to people at most every 10 s */
+#define HR_DENIED_AFTER 3     /* refusals in a row, without one success, before nothing is asked any more */
+#define HR_DENIED_AFTER_UNLISTED 16 /* programs look for several files that need not be there */
+#define HR_DENIED_MS 30000
 
 /* Truncated SHA-256 of the texts, each with its terminator, so that ("ab","c") and ("a","bc") differ. */
 static int digest_texts(const char *const *texts, unsigned count, uint8_t ret[16])
@@ -469,4 +472,19 @@ void hr_tree_free(struct hr_plan_tree *tree)
     hr_filter_free(tree->filter);
     hr_store_unref(tree->store);
     free(tree);
+}
+
+/* One object may be refused among others that are not. Where nothing may be listed, names that are missing
+ * are refused as well. */
+void hr_tree_judge(struct hr_plan_tree *tree, int error)
+{
+    unsigned after = hr_tree_list_mode(tree) == HR_LIST_NONE ? HR_DENIED_AFTER_UNLISTED : HR_DENIED_AFTER;
+    if (error == 0) {
+        tree->welcome = true;
+    }
+    if (error != -EACCES) {
+        tree->denied = 0;
+    } else if (++tree->denied >= after && !tree->welcome) {
+        tree->denied_until_ms = hr_clock_ms() + HR_DENIED_MS;
+    }
 }
