@@ -324,6 +324,12 @@ LAB_FN struct hr_plan_stats lab_stats(struct lab *lab)
     return stats;
 }
 
+/* What the store was asked for beside one request a cell. */
+LAB_FN unsigned lab_extra_parts(struct lab *lab)
+{
+    return 3 * (unsigned)lab_stats(lab).cells_in_parts;
+}
+
 /* ---- as a client sees it ---- */
 
 LAB_FN uint32_t lab_entry_in(struct lab *lab, uint32_t number, const char *path)

@@ -42,12 +42,6 @@ static inline uint64_t open_one(struct lab *lab, const struct lab_options *optio
     return lab_face(lab, "big");
 }
 
-/* What the store was asked for beside one request a cell. */
-static inline unsigned extra_parts(struct lab *lab)
-{
-    return 3 * (unsigned)lab_stats(lab).cells_in_parts;
-}
-
 static unsigned askers;
 
 static inline bool all_told(struct lab *lab)

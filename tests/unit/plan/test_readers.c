@@ -91,7 +91,7 @@ static void test_object_larger_than_the_cache_streams(void **state)
     lab_settle(lab);
     unsigned gets =
         object->gets; /* what is brought ahead stays until read; the second round hits what is kept */
-    assert_in_range(gets - extra_parts(lab), 9, 18);
+    assert_in_range(gets - lab_extra_parts(lab), 9, 18);
     assert_true(cache_stats(lab).bytes <= 34 * MIB);
     assert_true(cache_stats(lab).evictions > 0);
     assert_int_equal(lab_get_bytes(lab, face, 0, 1, true, NULL), -ENOSPC);
