@@ -17,7 +17,8 @@
 #define TURN_TIMEOUT_MS 40000   /* longer than an attach may take: its thread is gone */
 #define INTERRUPTIBLE_AFTER_MS 2000
 #define RETRY_MS 10
-#define DIRS_MAX 8 /* cache directories that one process sees in its life */
+#define DIRS_MAX 8   /* cache directories that one process sees in its life */
+#define JOIN_EVERY 8 /* batches between two looks for a daemon: few calls, and few batches untold */
 
 struct hr_maps hr_maps;
 
@@ -276,14 +277,30 @@ bool hr_session_peek(struct hr_session *ret)
     return live != NULL;
 }
 
+/* Where a process that has used no map looks for a daemon; "" while no look is due, or no place is known. */
+static const char *dir_to_join(void)
+{
+    static _Atomic uint32_t asked;
+    return atomic_fetch_add(&asked, 1) % JOIN_EVERY == 0 ? known_dir() : "";
+}
+
+/* Tries it once, unless another thread attaches. */
+static void join_in_turn(const char *dir)
+{
+    uint64_t nobody = 0, mine = hr_now_ms() << 32 | (uint32_t)HR_SYS0(SYS_gettid);
+    if (atomic_compare_exchange_strong(&turn, &nobody, mine)) {
+        (void)try_join(dir);
+        atomic_compare_exchange_strong(&turn, &mine, 0);
+    }
+}
+
 bool hr_session_follow(struct hr_session *ret)
 {
     struct hr_live *live = hr_live_now();
-    if (live && hr_session_stale(live->session.control) && !hr_pid_is_borrowed()) {
-        uint64_t nobody = 0, mine = hr_now_ms() << 32 | (uint32_t)HR_SYS0(SYS_gettid);
-        if (atomic_compare_exchange_strong(&turn, &nobody, mine)) {
-            (void)try_join(live->dir);
-            atomic_compare_exchange_strong(&turn, &mine, 0);
+    if ((!live || hr_session_stale(live->session.control)) && !hr_pid_is_borrowed()) {
+        const char *dir = live ? live->dir : dir_to_join();
+        if (*dir) {
+            join_in_turn(dir);
             live = hr_live_now();
         }
     }

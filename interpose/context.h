@@ -1,5 +1,6 @@
 /* Who we are to the daemon: maps from the environment, cache_dir, shared memory, our context in it.
- * Nothing is contacted before the first mapped path. Async-signal-safe; racing first calls are harmless. */
+ * Nothing is contacted before the first mapped path, or the first index batch (peek.h). Async-signal-safe;
+ * racing first calls are harmless. */
 #ifndef HR_CONTEXT_H
 #define HR_CONTEXT_H
 
@@ -33,8 +34,9 @@ bool hr_session_stale(const struct hr_control *control); /* retired, or heartbea
 
 /* The session as it is now, without attaching. */
 bool hr_session_peek(struct hr_session *ret);
-/* With a living daemon: where ours is gone, with its successor once that knows this environment. Starts none,
- * waits for none. False: none of these, or this process has not used a map. */
+/* With a living daemon: where ours is gone, with its successor once that knows this environment; where this
+ * process has used no map, with the one in HEADRACE_CACHE_DIR if it does, at the first call and each eighth.
+ * Starts none, waits for none. False: none of these. */
 bool hr_session_follow(struct hr_session *ret);
 
 /* cache_dir, terminated, without trailing slash. Valid for ever. */

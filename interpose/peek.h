@@ -15,8 +15,8 @@ extern _Atomic uint32_t hr_peek_tag __attribute__((visibility("hidden")));
 /* A header came out of it, so the next read may bring a batch; -1: out of none. */
 extern _Atomic int hr_peek_fd __attribute__((visibility("hidden")));
 
-/* Called after a successful write of `len` bytes. A process that has opened nothing mapped tells nothing.
- * Keeps errno. */
+/* Called after a successful write of `len` bytes. A process that has opened nothing mapped tells of its
+ * batches, too, once there is a daemon for it (hr_session_follow): its workers open for it. Keeps errno. */
 void hr_peek_written(int fd, const void *bytes, size_t len);
 
 /* May this read bring a header, or what follows one? */
