@@ -216,6 +216,7 @@ static int send_page(struct hr_dir_read *read, const char *token)
     call->token = token ? strdup(token) : NULL;
     call->done = page_done;
     call->owner = read;
+    call->awaited = true;
     int error = token && !call->token ? -ENOMEM : hr_call_start(call);
     if (error < 0) {
         hr_call_free(call);

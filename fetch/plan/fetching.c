@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "fetch/base/clock.h"
 #include "fetch/plan/names.h"
@@ -20,13 +21,6 @@
  * what a request costs. */
 #define HR_RIDE_BYTES (2u << 20)
 #define HR_COPIES_MAX 8 /* segments that one want copies from at a time: each holds a descriptor */
-
-struct hr_part { /* one request of a want */
-    struct hr_plan *plan;
-    struct hr_want *want;  /* NULL: nobody's any more */
-    struct hr_want *rider; /* gets what comes behind want's bytes; or NULL */
-    uint64_t reserved_bytes;
-};
 
 static uint64_t part_bytes(const struct hr_plan *plan, const struct hr_want *want)
 {
@@ -279,13 +273,19 @@ static void both_done(struct hr_want *want, struct hr_want *rider, struct hr_cal
     go_on(rider);
 }
 
+static void drop_part(struct hr_part *part)
+{
+    DL_DELETE(part->plan->parts, part);
+    free(part);
+}
+
 static void part_unwanted(struct hr_call *call)
 {
     struct hr_part *part = call->owner;
     struct hr_plan *plan = part->plan;
     plan->stats.in_flight--;
     hr_fetch_memory(plan, -(int64_t)part->reserved_bytes);
-    free(part);
+    drop_part(part);
     hr_call_free(call);
     hr_plan_pump(plan);
 }
@@ -307,7 +307,7 @@ static void part_done(struct hr_call *call)
     struct hr_want *want = part->want, *rider = part->rider;
     struct hr_plan *plan = want->plan;
     uint64_t reserved = part->reserved_bytes;
-    free(part);
+    drop_part(part);
     plan->stats.in_flight--;
     note_ended(want, call);
     hr_tree_judge(want->tree, call->refused_alone ? -EIO : call->error);
@@ -397,7 +397,9 @@ static int start_call(struct hr_want *want, struct hr_want *rider, uint64_t byte
     char *if_match = !whole && want->etag[0] ? strdup(want->etag) : NULL;
     int error = call && part && (if_match || whole || !want->etag[0]) ? 0 : -ENOMEM;
     if (error == 0) {
-        *part = (struct hr_part){.plan = want->plan, .want = want, .rider = rider, .reserved_bytes = bytes};
+        *part = (struct hr_part){
+            .call = call, .plan = want->plan, .want = want, .rider = rider, .reserved_bytes = bytes};
+        call->awaited = want->reason == HR_REASON_DEMAND || (rider && rider->reason == HR_REASON_DEMAND);
         if (!whole) {
             call->range_first = want->first + want->next_offset;
             call->range_bytes = bytes;
@@ -416,8 +418,10 @@ static int start_call(struct hr_want *want, struct hr_want *rider, uint64_t byte
     if (error < 0) {
         hr_call_free(call);
         free(part);
+        return error;
     }
-    return error;
+    DL_APPEND(want->plan->parts, part);
+    return 0;
 }
 
 /* Has it its place in the cache? 0; -EAGAIN: it stays in its queue; other -errno: it has failed. */

@@ -184,6 +184,15 @@ struct hr_md5_off { /* a bucket whose ETags are no MD5 after all */
     struct hr_source_id source;
 };
 
+struct hr_part {                 /* one request of a want */
+    struct hr_part *prev, *next; /* hr_plan.parts */
+    struct hr_call *call;
+    struct hr_plan *plan;
+    struct hr_want *want;  /* NULL: nobody's any more */
+    struct hr_want *rider; /* gets what comes behind want's bytes; or NULL */
+    uint64_t reserved_bytes;
+};
+
 struct hr_lane { /* of one endpoint */
     struct hr_lane *prev, *next;
     const struct hr_width *width; /* what tells it from others, as well */
@@ -212,6 +221,7 @@ struct hr_plan {
     struct hr_want *wants;  /* hash */
     struct hr_lane *lanes;  /* list; whose turn it is comes first */
     struct hr_want *placed; /* queued wants that have their place in the cache */
+    struct hr_part *parts;  /* requests in flight */
     struct hr_md5_off *md5_off;
     struct hr_guide *guides; /* hash: what each job's loaders announced */
     struct hr_early early;   /* opens whose batches may be announced yet */

@@ -291,6 +291,7 @@ static int send(struct hr_look *look, enum look_by by)
     }
     call->done = look_done;
     call->owner = look;
+    call->awaited = true;
     int error = hr_call_start(call);
     if (error < 0) {
         hr_call_free(call);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "fetch/base/clock.h"
 #include "fetch/plan/known.h"
@@ -54,6 +55,17 @@ struct hr_want *hr_want_cell(struct hr_plan_tree *tree, uint64_t face_id, uint64
     return find(tree->plan, id, id_of_cell(tree, face_id, cell, id));
 }
 
+static void hurry_calls(const struct hr_want *want)
+{
+    struct hr_part *part;
+    DL_FOREACH(want->plan->parts, part)
+    {
+        if (part->want == want || part->rider == want) {
+            hr_call_hurry(part->call);
+        }
+    }
+}
+
 void hr_want_promote(struct hr_want *want, enum hr_reason reason)
 {
     if (want->reason <= reason) {
@@ -68,6 +80,9 @@ void hr_want_promote(struct hr_want *want, enum hr_reason reason)
     want->plan->pace.waiting += reason == HR_REASON_DEMAND;
     if (reason == HR_REASON_DEMAND && want->put) {
         hr_put_hurry(want->put);
+    }
+    if (reason == HR_REASON_DEMAND && want->calls > 0) {
+        hurry_calls(want);
     }
 }
 

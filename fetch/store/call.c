@@ -68,6 +68,7 @@ static void on_timer(void *owner)
     } else if (run->request != NULL) {
         hr_run_hedge(run);
     } else {
+        run->next_try_ms = 0;
         run_step(run);
     }
 }
@@ -219,18 +220,28 @@ static void run_step(struct hr_call_run *run)
     }
 }
 
+/* -1: no time is left for another try. */
+static int64_t draw_wait_ms(const struct hr_call_run *run, unsigned attempt)
+{
+    struct hr_retry_wait wait = {
+        .attempt = attempt,
+        .slow = run->slow_try,
+        .retry_after_ms = run->judged.retry_after_ms,
+        .left_ms = run->deadline_ms - hr_clock_ms(),
+        .random_unit = hr_random_unit(),
+        .awaited = run->call->awaited,
+    };
+
+    return hr_retry_wait_ms(&wait);
+}
+
 static void wait_and_retry(struct hr_call_run *run)
 {
     bool throttled = run->judged.verdict.action == HR_ACTION_THROTTLED;
     bool within = hr_retry_take(&run->store->state->budget, throttled, &run->taken);
-    struct hr_retry_wait wait = {
-        .attempt = run->waits,
-        .slow = throttled || !within,
-        .retry_after_ms = run->judged.retry_after_ms,
-        .left_ms = run->deadline_ms - hr_clock_ms(),
-        .random_unit = hr_random_unit(),
-    };
-    int64_t ms = hr_retry_wait_ms(&wait);
+
+    run->slow_try = throttled || !within;
+    int64_t ms = draw_wait_ms(run, run->waits);
 
     /* The address that a redirect led to is asked once; the way starts at the store again. */
     free(run->redirect);
@@ -240,8 +251,26 @@ static void wait_and_retry(struct hr_call_run *run)
         finish(run, run->judged.verdict.error);
         return;
     }
+    run->next_try_ms = hr_clock_ms() + ms;
     hr_run_tell(run);
     run->waits++;
+}
+
+void hr_call_hurry(struct hr_call *call)
+{
+    struct hr_call_run *run = call->impl;
+    bool was_awaited = call->awaited;
+
+    call->awaited = true;
+    if (run == NULL || was_awaited || run->next_try_ms == 0 || run->cancelled) {
+        return;
+    }
+    int64_t ms = draw_wait_ms(run, run->waits - 1); /* the same wait, drawn again */
+
+    if (ms >= 0 && hr_clock_ms() + ms < run->next_try_ms &&
+        hr_loop_arm(run->store->stores->loop, &run->timer, ms) == 0) {
+        run->next_try_ms = hr_clock_ms() + ms;
+    }
 }
 
 static void decide(struct hr_call_run *run, const struct hr_http_request *request)

@@ -28,6 +28,7 @@ struct hr_retry_wait {
     int64_t retry_after_ms; /* what the answer asked for, < 0: nothing */
     int64_t left_ms;        /* until the call's time is over */
     double random_unit;     /* [0, 1) */
+    bool awaited;           /* a program waits for the call: the cap is 4 s, else 20 s */
 };
 /* Milliseconds to wait, or -1: no time is left for another try. A wait that would eat the rest of the time is
  * halved to the rest, so that a last try fits. */

@@ -16,6 +16,8 @@ struct hr_call_run {
     struct hr_timer timer;           /* the next try; while a request is out: time for a hedge */
     struct hr_keeper_wait keys;      /* waits for credentials, not for an answer */
     int64_t deadline_ms;
+    int64_t next_try_ms;  /* when the timer sends it again; 0: no such wait */
+    bool slow_try;        /* that wait is a throttled one's */
     int64_t sent_us;      /* request was */
     int64_t hedge_due_us; /* when it is looked at again */
     unsigned sent;        /* without hedges */

@@ -88,7 +88,8 @@ struct hr_call {
     /* Set by the caller. */
     enum hr_call_kind kind;
     struct hr_store *store; /* the call takes its own reference while it runs */
-    char *key;              /* GET: the object's key. LIST: the prefix. Owned by the call (malloc) */
+    bool awaited; /* a program waits for it: short waits between tries (retry.h). Later: hr_call_hurry */
+    char *key;    /* GET: the object's key. LIST: the prefix. Owned by the call (malloc) */
     uint32_t key_len;
     /* LIST */
     char *start_after; /* malloc, may be NULL */
@@ -149,6 +150,8 @@ void hr_call_free(struct hr_call *call); /* accepts NULL; not while it runs */
 /* Starts it. 0: done will come (never from inside this call). Not started: -EBUSY (it runs), -ECANCELED (the
  * family ends), -EINVAL (a key or ETag that cannot be sent), -ENOMEM, -EIO. */
 int hr_call_start(struct hr_call *call);
+/* A program waits for it from now on; the wait before the next try becomes as short as if it always had. */
+void hr_call_hurry(struct hr_call *call);
 void hr_call_cancel(
     struct hr_call *call); /* done comes soon with -ECANCELED unless it was already on its way */
 

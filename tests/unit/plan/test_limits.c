@@ -79,6 +79,15 @@ static bool sixteen_wait(struct lab *lab)
     return s3_gets(lab->s3) >= 15;
 }
 
+static unsigned awaited_calls(const struct lab *lab)
+{
+    unsigned count = 0;
+    for (const struct hr_part *part = lab->plan->parts; part; part = part->next) {
+        count += part->call->awaited;
+    }
+    return count;
+}
+
 /* What programs wait for goes first, and finds lines free. */
 static void test_demand_goes_before_the_sweep(void **state)
 {
@@ -104,8 +113,13 @@ static void test_demand_goes_before_the_sweep(void **state)
     tree->sweep_cursor = 0;
     lab_until(lab, sixteen_wait);
     assert_int_equal(lab_stats(lab).in_flight, 15);
+    assert_int_equal(awaited_calls(lab), 0);
+    lab_fetch(lab, key_of(0)); /* the sweep asks for it: its call is waited for from now on */
+    assert_int_equal(lab_stats(lab).in_flight, 15);
+    assert_int_equal(awaited_calls(lab), 1);
     lab_fetch(lab, key_of(399));
     assert_int_equal(lab_stats(lab).in_flight, 16);
+    assert_int_equal(awaited_calls(lab), 2);
     lab_fetch(lab, key_of(398));
     lab_fetch(lab, key_of(397));
     assert_int_equal(lab_stats(lab).in_flight, 16);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/store/run.h"
 #include "tests/unit/store/calls.h"
 
 static char credentials_file[64];
@@ -215,6 +216,58 @@ static void calls_are_canceled(void **state)
     close_stores();
 }
 
+static struct hr_call *hurried;
+static int64_t waited_ms, hurried_ms;
+static struct hr_timer hurry_timer;
+
+/* As if it had been throttled often: nobody waited for it, so its next try is far away. */
+static void hurry_while_it_waits(void *owner)
+{
+    struct hr_call_run *run = hurried->impl;
+    (void)owner;
+    if (run->next_try_ms == 0) { /* the answer is on its way */
+        assert_int_equal(hr_loop_arm(loop, &hurry_timer, 10), 0);
+        return;
+    }
+    run->waits = 20;
+    run->next_try_ms = hr_clock_ms() + 20000;
+    assert_int_equal(hr_loop_arm(loop, &run->timer, 20000), 0);
+    waited_ms = run->next_try_ms;
+    hr_call_hurry(hurried);
+    hurried_ms = run->next_try_ms - hr_clock_ms();
+    waited_ms -= run->next_try_ms;
+    assert_int_equal(run->waits, 20);
+    int64_t next_try_ms = run->next_try_ms;
+    hr_call_hurry(hurried); /* once */
+    assert_int_equal(run->next_try_ms, next_try_ms);
+    hr_call_cancel(hurried);
+}
+
+static void hurry_shortens_the_wait(void **state)
+{
+    (void)state;
+    static struct script script;
+    struct script_step step = {"503 X\r\nRetry-After: 3\r\n", NULL, 0};
+    play(&script, &step, 1, false);
+    open_stores(60000);
+    struct hr_store *store = open_store(keys_env, script.port);
+    hurried = hr_call_new(HR_CALL_GET, store, "k", 1);
+    hurry_timer = (struct hr_timer)HR_TIMER_INIT(hurry_while_it_waits, NULL);
+    hurried->done = count_down;
+    pending = 1;
+    assert_int_equal(hr_call_start(hurried), 0);
+    assert_int_equal(hr_loop_arm(loop, &hurry_timer, 10), 0);
+    assert_int_equal(hr_loop_run(loop), 0);
+    assert_int_equal(hurried->error, -ECANCELED);
+    assert_true(hurried->awaited);
+    assert_true(hurried_ms <= 4000);
+    assert_true(waited_ms >= 15000);
+    script_stop(&script);
+    hr_call_free(hurried);
+    hr_store_unref(store);
+    close_stores();
+}
+
 static void family_ends_with_calls_under_way(void **state)
 {
     (void)state;
@@ -248,13 +301,10 @@ static void family_ends_with_calls_under_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(budget_ends_with_eio),
-        cmocka_unit_test(nobody_listens),
-        cmocka_unit_test(every_third_throttled),
-        cmocka_unit_test(expired_token_is_read_again),
-        cmocka_unit_test(refusal_is_remembered),
-        cmocka_unit_test(calls_are_canceled),
-        cmocka_unit_test(family_ends_with_calls_under_way),
+        cmocka_unit_test(budget_ends_with_eio),    cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(every_third_throttled),   cmocka_unit_test(expired_token_is_read_again),
+        cmocka_unit_test(refusal_is_remembered),   cmocka_unit_test(calls_are_canceled),
+        cmocka_unit_test(hurry_shortens_the_wait), cmocka_unit_test(family_ends_with_calls_under_way),
     };
     return cmocka_run_group_tests_name("store/call", tests, NULL, NULL);
 }

@@ -290,16 +290,19 @@ static void budget_slows_but_never_fails(void **state)
 }
 
 static const struct {
-    struct hr_retry_wait wait; /* attempt, slow, retry_after, left, random */
+    struct hr_retry_wait wait; /* attempt, slow, retry_after, left, random, awaited */
     int64_t ms;
 } waits[] = {
-    {{0, false, -1, 60000, 0.5}, 25},      {{1, false, -1, 60000, 0.5}, 50},
-    {{3, false, -1, 60000, 0.5}, 200},     {{30, false, -1, 60000, 0.5}, 10000},
-    {{0, true, -1, 60000, 0.5}, 500},      {{2, true, -1, 60000, 0.25}, 1000},
-    {{0, false, -1, 60000, 0.0}, 0},       {{0, false, 3000, 60000, 0.5}, 3000},
-    {{0, false, 90000, 60000, 0.5}, 5025}, {{9, true, 10, 60000, 0.5}, 10000},
-    {{9, true, -1, 3000, 0.9}, 1500},      {{0, false, -1, 19, 0.5}, -1},
-    {{0, false, -1, -5, 0.5}, -1},         {{9, true, -1, 20, 0.9}, 10},
+    {{0, false, -1, 60000, 0.5, false}, 25},      {{1, false, -1, 60000, 0.5, false}, 50},
+    {{3, false, -1, 60000, 0.5, false}, 200},     {{30, false, -1, 60000, 0.5, false}, 10000},
+    {{0, true, -1, 60000, 0.5, false}, 500},      {{2, true, -1, 60000, 0.25, false}, 1000},
+    {{0, false, -1, 60000, 0.0, false}, 0},       {{0, false, 3000, 60000, 0.5, false}, 3000},
+    {{0, false, 90000, 60000, 0.5, false}, 5025}, {{9, true, 10, 60000, 0.5, false}, 10000},
+    {{9, true, -1, 3000, 0.9, false}, 1500},      {{0, false, -1, 19, 0.5, false}, -1},
+    {{0, false, -1, -5, 0.5, false}, -1},         {{9, true, -1, 20, 0.9, false}, 10},
+    {{1, true, -1, 60000, 0.5, true}, 1000},      {{2, true, -1, 60000, 0.5, true}, 2000},
+    {{9, true, -1, 60000, 0.5, true}, 2000},      {{30, false, -1, 60000, 0.5, true}, 2000},
+    {{9, true, 9000, 60000, 0.5, true}, 7000},    {{9, true, -1, 3000, 0.9, true}, 1500},
 };
 
 static void waits_grow_with_jitter(void **state)
