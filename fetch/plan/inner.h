@@ -109,6 +109,7 @@ struct hr_plan_tree {
     uint32_t sweep_cursor;  /* entries behind it that were looked at */
     bool shuffled;          /* opened in no order of the listing's */
     bool sweep_done;
+    bool sweep_rests; /* no job has the tree: until somebody waits for an object of it */
     /* Look-ahead. */
     struct hr_recheck *recheck; /* of this generation's file, while it runs */
     struct hr_ranks *ranks;     /* of this generation; NULL until an announcement needs them */

@@ -275,6 +275,7 @@ bool hr_plan_fetch(struct hr_plan *plan, uint32_t number, uint32_t gen, uint32_t
         return false;
     }
     const struct hr_entry *known = &tree->index.entries[entry];
+    tree->sweep_rests = false;
     hr_sweep_late(tree, entry);
     hr_opened_asked(tree, entry);
     hr_sweep_used(tree, entry);

@@ -113,6 +113,8 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part);
 /* No process of the job lives: what its loaders announced is not opened any more. What was learned stays, for
  * its next run. */
 void hr_plan_job_ended(struct hr_plan *plan, uint32_t context);
+/* No job has the tree any more: nothing is swept until a program waits for an object of it. */
+void hr_plan_tree_left(struct hr_plan *plan, uint32_t tree);
 
 /* An asker that stores into the control's ring and wakes. */
 struct hr_asker hr_plan_ring_asker(struct hr_plan *plan, uint32_t ticket);

@@ -4,6 +4,7 @@
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
+#include <utlist.h>
 
 #include "fetch/base/clock.h"
 #include "fetch/plan/replay.h"
@@ -99,7 +100,7 @@ static uint64_t told_bytes(const struct hr_plan_tree *tree)
 
 static bool may_sweep(const struct hr_plan_tree *tree)
 {
-    return tree->settings.prefetch && tree->index.names && !tree->sweep_done &&
+    return tree->settings.prefetch && tree->index.names && !tree->sweep_done && !tree->sweep_rests &&
            tree->opens >= (tree->shuffled ? HR_SWEEP_SHUFFLED_OPENS : HR_SWEEP_AFTER_OPENS) &&
            tree->denied == 0 && !hr_replay_leads(tree) &&
            (tree->sweep_after_ms == 0 || tree->sweep_after_ms <= hr_clock_ms());
@@ -267,6 +268,42 @@ void hr_sweep_abandon(struct hr_plan_tree *tree, uint32_t number)
     tree->swept_bytes -= entry->size < tree->swept_bytes ? entry->size : tree->swept_bytes;
     tree->plan->stats.lookahead_abandoned++;
     tree->plan->ahead_due = true;
+}
+
+/* Not yet asked for: it is as if the sweep had not come to it. */
+static void take_back(struct hr_want *want)
+{
+    struct hr_plan_tree *tree = want->tree;
+    uint32_t entry, count = (uint32_t)tree->index.names->entry_count;
+    if (!hr_tree_entry_of(tree, want->key, want->key_len, &entry)) {
+        return;
+    }
+    uint32_t at = (uint32_t)(((uint64_t)entry + count - tree->sweep_first) % count);
+    tree->sweep_done &= tree->sweep_cursor < count;
+    tree->sweep_cursor = at < tree->sweep_cursor ? at : tree->sweep_cursor;
+    tree->swept_bytes -= want->size < tree->swept_bytes ? want->size : tree->swept_bytes;
+    hr_sweep_unmark(tree, entry);
+    hr_want_end(want);
+}
+
+void hr_plan_tree_left(struct hr_plan *plan, uint32_t number)
+{
+    struct hr_plan_tree *tree = hr_tree_get(plan, number);
+    if (!tree || !tree->index.names) {
+        return;
+    }
+    tree->sweep_rests = true;
+    struct hr_lane *lane;
+    DL_FOREACH(plan->lanes, lane)
+    {
+        struct hr_want *want, *next;
+        DL_FOREACH_SAFE(lane->queue[HR_REASON_SWEEP], want, next)
+        {
+            if (want->tree == tree && !want->waiters && !want->put && want->calls == 0) {
+                take_back(want);
+            }
+        }
+    }
 }
 
 void hr_sweep_shuffled(struct hr_plan_tree *tree, uint32_t lowest, uint32_t highest)

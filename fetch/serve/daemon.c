@@ -242,6 +242,7 @@ static int open_eyes(struct daemon *daemon)
         .loop = daemon->loop,
         .cache_dir = daemon->cache_dir,
         .plan = daemon->plan,
+        .control = daemon->shm.control,
         .stores = daemon->stores,
         .cache = daemon->cache,
         .connections = daemon->budgets.connections,

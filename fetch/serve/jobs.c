@@ -116,6 +116,38 @@ static void end(struct job *job)
     forget(job);
 }
 
+/* NULL: a client made the number up. */
+static const struct hr_context *context_of(const struct job *job)
+{
+    return job->context < HR_CONTEXTS_MAX ? &job->jobs->options.control->contexts[job->context] : NULL;
+}
+
+static bool has_tree(const struct job *job, uint32_t tree)
+{
+    const struct hr_context *context = context_of(job);
+    for (uint32_t i = 0; context && i < context->map_count && i < HR_CONTEXT_MAPS_MAX; i++) {
+        if (context->tree[i] == tree) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Trees that it had alone are nobody's now. */
+static void leave_trees(const struct job *ended)
+{
+    const struct hr_context *context = context_of(ended);
+    for (uint32_t i = 0; context && i < context->map_count && i < HR_CONTEXT_MAPS_MAX; i++) {
+        const struct job *job = ended->jobs->list;
+        while (job && (job == ended || !has_tree(job, context->tree[i]))) {
+            job = job->next;
+        }
+        if (!job) {
+            hr_plan_tree_left(ended->jobs->options.plan, context->tree[i]);
+        }
+    }
+}
+
 static void member_ended(void *owner)
 {
     struct member *member = owner;
@@ -123,6 +155,7 @@ static void member_ended(void *owner)
     drop_member(member);
     if (!job->members) {
         hr_plan_job_ended(job->jobs->options.plan, job->context);
+        leave_trees(job);
         end(job);
     }
 }
@@ -270,6 +303,7 @@ void hr_jobs_tick(struct hr_jobs *jobs)
     DL_FOREACH_SAFE(jobs->list, job, next)
     {
         if (!job->members && hr_clock_ms() - job->last_ms > HR_JOB_QUIET_MS) {
+            leave_trees(job);
             end_or_forget(job);
         }
     }

@@ -22,6 +22,7 @@ struct hr_jobs_options {
     struct hr_loop *loop;
     const char *cache_dir;
     struct hr_plan *plan;
+    const struct hr_control *control; /* which trees a context has */
     const struct hr_stores *stores;
     const struct hr_cache *cache;
     unsigned connections;

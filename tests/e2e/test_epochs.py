@@ -77,15 +77,19 @@ def test_listing_alone_fetches_nothing():
 @test(("nginx", "rclone"))
 def test_sweep_starts_with_the_16th_open():
     with scene() as s:
-        code = ("import os, sys\n"
+        code = ("import os, sys, time\n"
                 "root = sys.argv[1] + '/n000/'\n"
-                "for n in sorted(os.listdir(root))[:int(sys.argv[2])]: open(root + n, 'rb').read()")
-        s.job.python(code, s.data, "15")
+                "for n in sorted(os.listdir(root))[:int(sys.argv[2])]: open(root + n, 'rb').read()\n"
+                "while not os.path.exists(sys.argv[3]): time.sleep(0.01)")
+        s.job.python(code, s.data, "15", "/")
         headrace.wait_idle(s.job)
         proc.expect_equal(len(s.front.log().keys()), 15, "keys fetched after 15 opens")
-        s.job.python(code, s.data, "17")
+        enough = os.path.join(proc.temp_folder(), "enough")  # the sweep ends with its job
+        child = s.job.start(["/usr/bin/python3", "-c", code, s.data, "17", enough])
+        proc.wait_until(lambda: len(s.front.log().keys()) == 400, 20, "the sweep brings all")
+        open(enough, "w").close()
+        proc.expect_equal(child.wait(20), 0, "status of the job")
         headrace.wait_idle(s.job)
-        proc.expect_equal(len(s.front.log().keys()), 400, "keys fetched after the sweep")
         training.expect_one_get_each(s.front.log(), s.job, s.fixture)
 
 
