@@ -150,6 +150,13 @@ int64_t hr_recording_last_ms(const struct hr_recording *recording)
     return recording->last_ms;
 }
 
+void hr_recording_flush(struct hr_recording *recording)
+{
+    if (fflush(recording->out) != 0 && recording->error == 0) {
+        recording->error = -errno;
+    }
+}
+
 void hr_recording_end(struct hr_recording *recording)
 {
     struct hr_plan *plan = recording->plan;

@@ -17,6 +17,8 @@ struct hr_recording;
  * it. */
 int hr_recording_begin(struct hr_plan *plan, const uint32_t *trees, unsigned count, const char *file,
                        struct hr_recording **ret);
+/* What was noted by now is in FILE.part, whatever becomes of this process. */
+void hr_recording_flush(struct hr_recording *recording);
 /* Everything noted by now is in the file, which has its name; a failure is in the log. */
 void hr_recording_end(struct hr_recording *recording);
 /* CLOCK_MONOTONIC ms of the last name, or of the beginning. */

@@ -77,6 +77,9 @@ bool hr_orders_tick(struct hr_orders *orders)
     struct order *order, *next;
     DL_FOREACH_SAFE(orders->list, order, next)
     {
+        if (order->recording) {
+            hr_recording_flush(order->recording);
+        }
         if (!order->watched && hr_clock_ms() - last_ms(order) > HR_QUIET_MS) {
             end(order);
         }

@@ -1,6 +1,7 @@
 """`headrace run --record` and `--replay`: yesterday's order of opens is fetched ahead of today's job."""
 import os
 import random
+import signal
 
 from harness import headrace, proc
 from harness.case import test
@@ -100,6 +101,27 @@ def test_stop_writes_the_order():
         proc.expect_equal(lines_of(order), ["headrace-order 1", "n000/img_00008.jpg"], "the order at `headrace stop`")
         child.kill()
         child.wait()
+
+
+@test(NEEDS)
+def test_killed_daemon_leaves_the_part():
+    with scene() as s:
+        order = os.path.join(proc.temp_folder(), "order")
+        argv = s.job.run_argv(["sh", "-c", "cat %s/n000/img_00008.jpg >/dev/null; exec sleep 60" % s.data])
+        at = argv.index("--")
+        child = proc.start(argv[:at] + ["--record", order] + argv[at:], os.path.join(proc.temp_folder(), "log"),
+                           env=s.job.env())
+        expected = ["headrace-order 1", "n000/img_00008.jpg"]
+        proc.wait_until(lambda: os.path.exists(order + ".part") and lines_of(order + ".part") == expected, 10,
+                        "the open is in the file while its program runs")
+        os.kill(s.job.daemon_pid(), signal.SIGKILL)
+        child.kill()
+        child.wait()
+        proc.expect(not os.path.exists(order), "no order has been ended")
+        proc.expect_equal(lines_of(order + ".part"), expected, "what was opened until then")
+        done = run(s.job, ["--replay", order + ".part"], ["cat", s.data + "/n000/img_00008.jpg"])
+        proc.expect(done.returncode == 0, "run --replay", proc.tail(done.stderr))
+        proc.expect_equal(s.job.status()["plan"]["replay_steps"], 1, "names of the order")
 
 
 @test(NEEDS)
