@@ -1,5 +1,6 @@
 #include "fetch/plan/runs.h"
 
+#include "fetch/base/least.h"
 #include "interpose/abi.h"
 
 #define HR_RUN_SLACK_BYTES (64u << 10)  /* more is asked for: less than a request costs */
@@ -7,16 +8,6 @@
 #define HR_RUN_LEAP 32                  /* a guess brings at most so many times what was read before it */
 #define HR_RUN_SHRINKS_FIRST 4          /* until one was longer, of what may be too much a quarter goes... */
 #define HR_RUN_SHRINKS 16               /* ...then little: one in some is longer, and takes a request more */
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 void hr_runs_begin(struct hr_runs *runs, uint64_t start)
 {
@@ -26,7 +17,7 @@ void hr_runs_begin(struct hr_runs *runs, uint64_t start)
 
 uint64_t hr_runs_go_on(struct hr_runs *runs, uint64_t read)
 {
-    uint64_t thought = most(runs->bytes + HR_RUN_SLACK_BYTES, HR_RUN_LEAST_BYTES);
+    uint64_t thought = hr_most(runs->bytes + HR_RUN_SLACK_BYTES, HR_RUN_LEAST_BYTES);
     runs->asks++;
     if (runs->bytes == 0) {
         return 0;
@@ -34,7 +25,7 @@ uint64_t hr_runs_go_on(struct hr_runs *runs, uint64_t read)
     if (read >= thought) { /* once it may be half as long again */
         thought += runs->bytes / 2;
     }
-    return read < thought ? least(thought - read, read * HR_RUN_LEAP) : 0;
+    return read < thought ? hr_least(thought - read, read * HR_RUN_LEAP) : 0;
 }
 
 uint64_t hr_runs_ahead(const struct hr_runs *runs, uint64_t offset)
@@ -56,8 +47,8 @@ void hr_runs_end(struct hr_runs *runs, uint64_t read, uint64_t given, uint64_t o
     }
     if (runs->bytes == 0) {
         runs->bytes = read + (given - read) / 2;
-    } else if (read > most(runs->bytes + HR_RUN_SLACK_BYTES, HR_RUN_LEAST_BYTES)) {
-        runs->bytes = least(given, 2 * runs->bytes); /* a long one among short ones is no rule */
+    } else if (read > hr_most(runs->bytes + HR_RUN_SLACK_BYTES, HR_RUN_LEAST_BYTES)) {
+        runs->bytes = hr_least(given, 2 * runs->bytes); /* a long one among short ones is no rule */
         runs->longer = true;
     } else if (given <= runs->bytes / 2) {
         runs->bytes /= 2;

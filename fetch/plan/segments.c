@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/base/least.h"
 #include "fetch/plan/shards.h"
 
 #define HR_PIECE_BYTES (64u << 10)        /* the least that is asked for: latency outweighs it */
@@ -42,11 +43,6 @@ struct asked {
 static uint64_t page_down(uint64_t bytes)
 {
     return bytes - bytes % HR_PAGE_BYTES;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
 }
 
 static struct range cell_of(const struct hr_cached *face, uint64_t offset)
@@ -197,7 +193,7 @@ static struct range range_for(const struct asked *asked, const struct hr_pattern
     if (face->size - offset <= HR_TAIL_BYTES) {
         return piece(face, offset, asked->ask.bytes);
     }
-    struct range next = piece(face, offset, most(pattern->piece_bytes, pattern->run_bytes));
+    struct range next = piece(face, offset, hr_most(pattern->piece_bytes, pattern->run_bytes));
     return is_dense(asked, next) || is_shard(asked) ? lacking(asked, cell_of(face, offset)) : next;
 }
 
@@ -234,7 +230,7 @@ static void ask_in_parts(struct hr_plan *plan, struct hr_want *want, unsigned *c
 static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *pattern, unsigned in_parts)
 {
     const struct hr_cached *face = asked->face;
-    uint64_t read_end = asked->ask.offset + most(asked->ask.bytes, pattern->run_bytes);
+    uint64_t read_end = asked->ask.offset + hr_most(asked->ask.bytes, pattern->run_bytes);
     struct range cell = cell_of(face, asked->ask.offset);
     uint64_t at = cell.first + HR_CELL_BYTES;
     bool far = read_end > at;

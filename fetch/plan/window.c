@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/base/least.h"
 #include "fetch/plan/runs.h"
 #include "fetch/plan/shards.h"
 
@@ -117,11 +118,6 @@ static unsigned reading_on(const struct hr_plan *plan)
     return count ? count : 1;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static unsigned ahead_of(const struct reader *reader, bool begins)
 {
     bool stream = begins && reader->step == HR_WINDOW_STREAM_STEP;
@@ -136,8 +132,8 @@ unsigned hr_window_bound(const struct hr_plan *plan)
              memory_cells = plan->options.memory_bytes * HR_WINDOW_DEPTH / HR_CELL_BYTES / readers;
     uint64_t cells = cache.budget_bytes / HR_WINDOW_SHARE / HR_CELL_BYTES / readers;
     /* Else one window has all memory, and the cells that other readers wait for come behind it. */
-    cells = least(cells, memory_cells ? memory_cells : 1);
-    return (unsigned)least(cells, plan->options.connections);
+    cells = hr_least(cells, memory_cells ? memory_cells : 1);
+    return (unsigned)hr_least(cells, plan->options.connections);
 }
 
 /* It reads what begins there: how much comes along is a guess, by the read, the name and what else lies
@@ -189,11 +185,11 @@ static bool follow(struct hr_plan *plan, struct reader *reader, const struct hr_
         reader->ended = false;
         reader->step = reader->cells ? first_step(plan, ask) : 0;
     } else if (reader->cells) {
-        reader->ordered += least(ask->offset, far) - reader->began;
+        reader->ordered += hr_least(ask->offset, far) - reader->began;
         hr_shard_read_on(plan, ask->face_id);
         reader->step += reader->step < HR_WINDOW_FULL_STEP;
     } else {
-        reader->ordered += least(ask->offset, far) - reader->began;
+        reader->ordered += hr_least(ask->offset, far) - reader->began;
         uint64_t last = reader->wanted - reader->began;
         reader->trail =
             ask->offset + ask->bytes > reader->wanted ? ask->offset + ask->bytes - reader->wanted : 0;
@@ -262,10 +258,10 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const str
     ret->begins = begins && ret->to_end && reader->step > 0;
     ret->exact = said == HR_HINT_RANDOM;
     if (reader->cells) {
-        ret->ahead_cells = (unsigned)least(ahead_of(reader, ret->begins), hr_window_bound(plan));
+        ret->ahead_cells = (unsigned)hr_least(ahead_of(reader, ret->begins), hr_window_bound(plan));
         if (!reader->from_start && said == HR_HINT_NONE) {
             uint64_t ahead = hr_runs_ahead(&reader->runs, ask->offset);
-            ret->ahead_cells = (unsigned)least(ret->ahead_cells, ahead / HR_CELL_BYTES);
+            ret->ahead_cells = (unsigned)hr_least(ret->ahead_cells, ahead / HR_CELL_BYTES);
         }
     } else if (!ret->exact && reader->until > ask->offset) {
         ret->run_bytes = reader->until - ask->offset;

@@ -87,14 +87,19 @@ def test_replay_of_another_program():
         proc.expect(fetched <= 400, "no object twice but by hedges", fetched)
 
 
+def start_recorded(s):
+    """A program that opens one object and stays: (the order's file, the program)."""
+    order = os.path.join(proc.temp_folder(), "order")
+    argv = s.job.run_argv(["sh", "-c", "cat %s/n000/img_00008.jpg >/dev/null; exec sleep 60" % s.data])
+    at = argv.index("--")
+    return order, proc.start(argv[:at] + ["--record", order] + argv[at:], os.path.join(proc.temp_folder(), "log"),
+                             env=s.job.env())
+
+
 @test(NEEDS)
 def test_stop_writes_the_order():
     with scene() as s:
-        order = os.path.join(proc.temp_folder(), "order")
-        argv = s.job.run_argv(["sh", "-c", "cat %s/n000/img_00008.jpg >/dev/null; exec sleep 60" % s.data])
-        at = argv.index("--")
-        child = proc.start(argv[:at] + ["--record", order] + argv[at:], os.path.join(proc.temp_folder(), "log"),
-                           env=s.job.env())
+        order, child = start_recorded(s)
         proc.wait_until(lambda: s.job.command("status").returncode == 0 and len(s.front.log().gets) == 1, 10, "the open")
         s.job.daemon_pid()
         s.job.stop()
@@ -106,11 +111,7 @@ def test_stop_writes_the_order():
 @test(NEEDS)
 def test_killed_daemon_leaves_the_part():
     with scene() as s:
-        order = os.path.join(proc.temp_folder(), "order")
-        argv = s.job.run_argv(["sh", "-c", "cat %s/n000/img_00008.jpg >/dev/null; exec sleep 60" % s.data])
-        at = argv.index("--")
-        child = proc.start(argv[:at] + ["--record", order] + argv[at:], os.path.join(proc.temp_folder(), "log"),
-                           env=s.job.env())
+        order, child = start_recorded(s)
         expected = ["headrace-order 1", "n000/img_00008.jpg"]
         proc.wait_until(lambda: os.path.exists(order + ".part") and lines_of(order + ".part") == expected, 10,
                         "the open is in the file while its program runs")
