@@ -19,7 +19,7 @@ static unsigned asked_anything(void)
 static int open_and_close(const char *path, int flags)
 {
     errno = 0;
-    int fd = open(path, flags);
+    int fd = open(path, flags, 0600);
     if (fd < 0) {
         return -errno;
     }
