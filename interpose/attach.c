@@ -23,10 +23,6 @@
 #define KERNEL_SIGNALS 64
 #define KERNEL_SIGSET_BYTES 8
 
-#ifndef SYS_close_range
-#define SYS_close_range 436 /* the same on every architecture */
-#endif
-
 /* What the grandchild needs, made before it exists. */
 struct launch {
     char command[PATH_MAX];

@@ -6,6 +6,23 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
+/* Younger than the headers of glibc 2.31; the same on every architecture. */
+#ifndef SYS_io_uring_setup
+#define SYS_io_uring_setup 425 /* Linux 5.1 */
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436 /* Linux 5.9 */
+#endif
+#ifndef SYS_openat2
+#define SYS_openat2 437 /* Linux 5.6 */
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438 /* Linux 5.6 */
+#endif
+#ifndef SYS_faccessat2
+#define SYS_faccessat2 439 /* Linux 5.8 */
+#endif
+
 /* The result or -errno. */
 static inline long hr_sys_raw(long number, long a, long b, long c, long d, long e, long f)
 {

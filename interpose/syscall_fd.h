@@ -4,17 +4,6 @@
 #define HR_SYSCALL_FD_H
 
 #include <stdbool.h>
-#include <sys/syscall.h>
-
-#ifndef SYS_io_uring_setup
-#define SYS_io_uring_setup 425 /* Linux 5.1 */
-#endif
-#ifndef SYS_close_range
-#define SYS_close_range 436 /* Linux 5.9 */
-#endif
-#ifndef SYS_pidfd_getfd
-#define SYS_pidfd_getfd 438 /* Linux 5.6 */
-#endif
 
 /* Calls whose first argument is the descriptor, and those about the working directory. */
 bool hr_syscall_by_fd(long number, const long *args, long *ret);

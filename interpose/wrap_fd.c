@@ -1,12 +1,19 @@
 /* Descriptors copied and closed: the byte that says "maybe a stand-in directory or a face" follows them. What
  * fcntl and lockf say of a face is what they say of a read-only file. */
-#include <linux/close_range.h>
 #include <stdarg.h>
 
 #include "interpose/face.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
 #include "interpose/inner.h"
+
+/* <linux/close_range.h> is younger than the kernels' headers that come with glibc 2.31. */
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1) /* Linux 5.9 */
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2) /* Linux 5.11 */
+#endif
 
 /* Before the close: afterwards the number may be somebody else's already. */
 static inline void forget(int fd)

@@ -11,10 +11,6 @@
 #include "interpose/view.h"
 #include "interpose/inner.h"
 
-#ifndef SYS_faccessat2
-#define SYS_faccessat2 439 /* the same on every architecture; Linux 5.8 */
-#endif
-
 #define NOT_OURS 1 /* beside 0 and negative errnos */
 
 /* ---- access ---- */

@@ -14,13 +14,6 @@
 #include "interpose/syscall_fd.h"
 #include "interpose/inner.h"
 
-#ifndef SYS_faccessat2
-#define SYS_faccessat2 439 /* the same on every architecture; Linux 5.8 */
-#endif
-#ifndef SYS_openat2
-#define SYS_openat2 437 /* Linux 5.6 */
-#endif
-
 /* <linux/openat2.h>, which older headers lack */
 struct how {
     uint64_t flags, mode, resolve;
