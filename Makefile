@@ -2,6 +2,7 @@
 #   SAN=address|undefined|thread   a sanitizer build in build-SAN/ (programs and unit tests; the .so is left out)
 #   CC=clang                       another compiler
 #   V=1                            show the commands
+#   CFLAGS=-Wno-error              a compiler whose new warnings are in the way
 
 SHELL := /bin/sh
 CC ?= cc
@@ -15,8 +16,10 @@ VERSION := 0.1.0
 B := build$(if $(SAN),-$(SAN))
 O := $(B)/obj
 
+# Messages have bounded room and may be cut; which of them gcc warns of differs by its version (clang has no such warning).
+CUT_TEXT := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,-Wno-format-truncation)
 WARN := -Wall -Wextra -Wshadow -Werror -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wundef \
-	-Wwrite-strings -Wvla
+	-Wwrite-strings -Wvla $(CUT_TEXT)
 BASE_FLAGS := -std=gnu11 -O2 -g $(WARN) -fno-common -fvisibility=hidden -D_GNU_SOURCE -I. \
 	-DHR_VERSION='"$(VERSION)"' -MMD -MP $(CFLAGS)
 SAN_FLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -61,7 +64,7 @@ help:
 	@echo 'format lint        clang-format on all files; every static check'
 	@echo 'man                manual page and completions'
 	@echo 'clean              removes what was built; not fixtures and virtual environments'
-	@sed -n '2,4s/^# *//p' Makefile
+	@sed -n '2,5s/^# *//p' Makefile
 
 libraries:
 	@if ! command -v pkg-config >/dev/null; then echo 'make: no pkg-config: sh scripts/deps --build' >&2; exit 1; fi
