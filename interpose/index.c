@@ -73,7 +73,11 @@ static uint64_t last_bytes(const char *name, size_t len)
         shift += 16;
         name += 2;
     }
-    return len & 1 ? word | (uint64_t)(unsigned char)*name << shift : word;
+    /* Not one expression with ?: gcc 13 loads the byte there also when there is none. */
+    if (len & 1) {
+        word |= (uint64_t)(unsigned char)*name << shift;
+    }
+    return word;
 }
 
 /* rest: what last_bytes says of the bytes behind the last eight. */
