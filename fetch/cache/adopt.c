@@ -41,21 +41,26 @@ static int replay(void *owner, struct hr_journal *journal, struct hr_segment *se
         adoption->room = room;
     }
     memcpy(source.bytes, record->id, sizeof(source.bytes));
-    struct hr_object *object = hr_object_new(adoption->cache, (enum hr_cached_kind)record->cached, &source,
-                                             record->key, record->key_len, record->etag, record->etag_len);
+    const struct hr_identity identity = {(enum hr_cached_kind)record->cached,
+                                         &source,
+                                         record->key,
+                                         record->key_len,
+                                         record->etag,
+                                         record->etag_len};
+    const struct hr_object_facts facts = {.size = record->size,
+                                          .mtime_ns = record->mtime_ns,
+                                          .salt = record->salt,
+                                          .dev = record->dev,
+                                          .face_id = record->face_id,
+                                          .offset = record->offset};
+    struct hr_object *object = hr_object_new(adoption->cache, &identity, &facts);
     if (!object) {
         return errno == EINVAL ? 0 : -ENOMEM;
     }
-    object->cached.size = record->size;
-    object->cached.mtime_ns = record->mtime_ns;
     object->cached.file_id = record->file_id;
-    object->cached.face_id = record->face_id;
-    object->cached.offset = record->offset;
     object->ino = record->ino;
-    object->salt = record->salt;
     object->written_s = record->written_s;
     object->nonce = record->nonce;
-    object->dev = record->dev;
     object->epoch = record->epoch;
     object->other_boot = other_boot;
     hr_journal_attach(journal, segment, object);
@@ -231,7 +236,7 @@ static uint64_t count_residents(const struct adoption *adoption)
 int hr_cache_adopt(struct hr_cache *cache)
 {
     struct adoption adoption = {.cache = cache};
-    int r = hr_journal_open(cache->dir, replay, &adoption, &cache->journal);
+    int r = hr_journal_open(cache, replay, &adoption, &cache->journal);
     if (!r) {
         sort(&adoption);
         r = sweep_all(&adoption);

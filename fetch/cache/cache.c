@@ -43,6 +43,8 @@ static void sync_done(struct hr_work *work)
     }
 }
 
+static const struct hr_work_kind sync_work = {.run = sync_run, .done = sync_done};
+
 static void on_tick(void *owner)
 {
     struct hr_cache *cache = owner;
@@ -71,8 +73,6 @@ static void on_batch_end(void *owner)
 
 static void cache_free(struct hr_cache *cache)
 {
-    struct hr_object *object = NULL;
-    struct hr_object *next = NULL;
     cache->quiet = true;
     hr_loop_disarm(cache->options.loop, &cache->tick);
     if (cache->writers) {
@@ -85,11 +85,15 @@ static void cache_free(struct hr_cache *cache)
     hr_residents_close(cache->residents);
     hr_segments_release(&cache->segments);
     hr_policy_release(&cache->policy);
-    HASH_ITER(by_id, cache->by_id, object, next)
-    {
-        hr_table_remove(cache, object);
-        free(object);
+    for (uint32_t chain = 0; chain < cache->by_id.heads; chain++) {
+        for (struct hr_chained *link = hr_chains_at(&cache->by_id, chain), *next; link; link = next) {
+            next = link->next;
+            free(hr_object_of_id(link));
+        }
     }
+    hr_chains_release(&cache->by_id);
+    hr_chains_release(&cache->by_key);
+    hr_sources_release(cache);
     free(cache->dir);
     free(cache);
 }
@@ -114,13 +118,13 @@ static int copy_options(struct hr_cache *cache, const struct hr_cache_options *o
     cache->seed = hr_random_u64();
     cache->quiet = true;
     cache->tick = (struct hr_timer)HR_TIMER_INIT(on_tick, cache);
-    cache->sync = (struct hr_work){.run = sync_run, .done = sync_done};
+    cache->sync = (struct hr_work){.kind = &sync_work};
     if (!cache->options.faces_max) {
         cache->options.faces_max = HR_FACES_MAX;
     }
     hr_policy_init(&cache->policy);
     hr_policy_list_init(&cache->bare);
-    return 0;
+    return hr_tables_init(cache);
 }
 
 static int open_inside(struct hr_cache *cache, char what[128])
@@ -192,17 +196,20 @@ void hr_cache_close(struct hr_cache *cache)
 const struct hr_cached *hr_cache_find(struct hr_cache *cache, const struct hr_source_id *source,
                                       const char *key, uint32_t key_len, const char *etag)
 {
-    struct hr_object *object =
-        hr_table_find(cache, HR_CACHED_WHOLE, source, key, key_len, etag, strlen(etag));
+    const struct hr_identity identity = {HR_CACHED_WHOLE, source, key, key_len, etag, strlen(etag)};
+    struct hr_object *object = hr_table_find(cache, &identity);
     return object ? &object->cached : NULL;
 }
 
 void hr_cache_each(struct hr_cache *cache, const struct hr_source_id *source,
                    void (*fn)(void *owner, const struct hr_cached *cached), void *owner_pointer)
 {
-    for (struct hr_object *object = cache->by_key; object; object = object->by_key.next) {
-        if (!memcmp(&object->cached.source, source, sizeof(*source))) {
-            fn(owner_pointer, &object->cached);
+    for (uint32_t chain = 0; chain < cache->by_key.heads; chain++) {
+        for (struct hr_chained *link = hr_chains_at(&cache->by_key, chain); link; link = link->next) {
+            const struct hr_cached *cached = &hr_object_of_key(link)->cached;
+            if (!memcmp(cached->source, source, sizeof(*source))) {
+                fn(owner_pointer, cached);
+            }
         }
     }
 }
@@ -215,7 +222,7 @@ void hr_cache_touch(struct hr_cache *cache, uint64_t file_id)
     }
     if (object->cached.kind != HR_CACHED_FACE) {
         hr_policy_used(&cache->policy, &object->policy);
-    } else if (!object->face.holds) {
+    } else if (!hr_object_face(object)->holds) {
         hr_policy_list_remove(&object->policy);
         hr_policy_list_add(&cache->bare, &object->policy);
     }
@@ -249,7 +256,7 @@ void hr_cache_stats(const struct hr_cache *cache, struct hr_cache_stats *ret)
         .bytes = budget->used_bytes + budget->reserved_bytes,
         .faces = cache->face_count,
         .segments = cache->segments.count,
-        .objects = HASH_CNT(by_key, cache->by_key) - cache->face_count,
+        .objects = cache->by_key.count - cache->face_count,
         .budget_bytes = budget->limit_bytes,
         .free_bytes = free_bytes > 0 ? (uint64_t)free_bytes : 0,
         .evictions = cache->evictions,

@@ -34,19 +34,21 @@ struct hr_source_id {
 
 enum hr_cached_kind { HR_CACHED_WHOLE = 0, HR_CACHED_FACE = 1, HR_CACHED_SEGMENT = 2 };
 
-/* What is in the cache. Strings belong to the cache; valid until the object is evicted. */
+/* What is in the cache; it and all that it leads to are valid until the object is evicted. There are
+ * millions: what only some have, and what lies behind them in memory, is asked for below. */
 struct hr_cached {
-    struct hr_source_id source;
-    const char *key; /* full key in the bucket */
-    uint32_t key_len;
-    const char *etag; /* without quotes */
+    const struct hr_source_id *source;
     uint64_t size;    /* the object's; of a SEGMENT its own bytes */
     int64_t mtime_ns; /* the object's */
     uint64_t file_id; /* names the file; never used twice in a cache directory */
-    enum hr_cached_kind kind;
-    uint64_t face_id; /* SEGMENT: file_id of its face */
-    uint64_t offset;  /* SEGMENT: of its first byte in the object */
+    uint32_t key_len;
+    uint16_t etag_len;
+    uint16_t kind; /* enum hr_cached_kind */
 };
+const char *hr_cached_key(const struct hr_cached *cached);  /* full key in the bucket */
+const char *hr_cached_etag(const struct hr_cached *cached); /* without quotes */
+uint64_t hr_cached_face_id(const struct hr_cached *cached); /* SEGMENT: file_id of its face; others: 0 */
+uint64_t hr_cached_offset(const struct hr_cached *cached);  /* SEGMENT: of its first byte; others: 0 */
 
 struct hr_cache_options {
     const char *dir;         /* cache_dir: exists, checked by hr_cache_dir_check */
@@ -106,8 +108,8 @@ void hr_cache_cell(struct hr_cache *cache, uint64_t face_id, uint64_t offset, un
 /* How many of a cell's segments make one row with the range [first, end) in it, none apart from the next (a
  * measure of reading in either direction). */
 unsigned hr_cache_row(struct hr_cache *cache, uint64_t face_id, uint64_t first, uint64_t end);
-/* Calls fn for every object of a source, whole ones and faces (to fill a new states array: look at kind). fn
- * must not change the cache. */
+/* Calls fn for every object of a source, whole ones and faces (to fill a new states array: look at kind), in
+ * no order. fn must not change the cache. */
 void hr_cache_each(struct hr_cache *cache, const struct hr_source_id *source,
                    void (*fn)(void *owner, const struct hr_cached *cached), void *owner_pointer);
 void hr_cache_touch(struct hr_cache *cache, uint64_t file_id); /* used now: for the replacement policy, and

@@ -28,12 +28,13 @@ int hr_put_copy(struct hr_put *put, uint64_t offset, uint64_t bytes, uint64_t fa
 {
     struct hr_cache *cache = put->cache;
     const struct hr_cached *cached = &put->object->cached;
+    const struct hr_identity identity = hr_object_identity(put->object);
     const struct hr_object *face = hr_face_by_id(cache, face_id);
     if (!bytes || offset > cached->size || bytes > cached->size - offset ||
-        (face && !hr_same_version(&face->cached, cached))) {
+        (face && !hr_is_version(face, &identity))) {
         return -EINVAL;
     }
-    uint64_t from = cached->offset + offset; /* in the object */
+    uint64_t from = hr_cached_offset(cached) + offset; /* in the object */
     struct hr_object *segment = hr_segments_over(&cache->segments, face_id, from, bytes);
     if (!segment || !file_right(cache, segment)) {
         return -ENOENT;
@@ -45,7 +46,7 @@ int hr_put_copy(struct hr_put *put, uint64_t offset, uint64_t bytes, uint64_t fa
     part->offset = offset;
     part->len = bytes;
     part->source = segment;
-    part->source_offset = from - segment->cached.offset;
+    part->source_offset = from - hr_object_segment(segment)->offset;
     part->written = written;
     part->written_owner = written_owner;
     int r = hr_put_give(put, part);

@@ -16,8 +16,8 @@ static int settle_older(struct hr_cache *cache, struct hr_object *object, struct
     if (cached->kind == HR_CACHED_SEGMENT) {
         return hr_segment_settle(cache, object, ret_stays);
     }
-    struct hr_object *older = hr_table_find(cache, HR_CACHED_WHOLE, &cached->source, cached->key,
-                                            cached->key_len, cached->etag, object->etag_len);
+    const struct hr_identity identity = hr_object_identity(object);
+    struct hr_object *older = hr_table_find(cache, &identity);
     if (older) {
         hr_cache_leave(cache, older);
     }
@@ -27,25 +27,24 @@ static int settle_older(struct hr_cache *cache, struct hr_object *object, struct
 
 static int enter_tables(struct hr_cache *cache, struct hr_object *object)
 {
-    int r = hr_table_add(cache, object);
-    if (r < 0 || object->cached.kind != HR_CACHED_SEGMENT) {
-        return r;
+    if (object->cached.kind == HR_CACHED_SEGMENT) {
+        struct hr_object *face = hr_face_by_id(cache, hr_object_segment(object)->face_id);
+        int r = hr_segments_add(&cache->segments, face, object);
+        if (r < 0) {
+            return r;
+        }
+        hr_face_hold(face);
     }
-    struct hr_object *face = hr_face_by_id(cache, object->cached.face_id);
-    r = hr_segments_add(&cache->segments, face, object);
-    if (r < 0) {
-        hr_table_remove(cache, object);
-        return r;
-    }
-    hr_face_hold(face);
+    hr_table_add(cache, object);
     return 0;
 }
 
 static void leave_tables(struct hr_cache *cache, struct hr_object *object)
 {
     if (object->cached.kind == HR_CACHED_SEGMENT) {
-        hr_segments_remove(&cache->segments, hr_face_by_id(cache, object->cached.face_id), object);
-        hr_face_release(cache, object->cached.face_id);
+        uint64_t face_id = hr_object_segment(object)->face_id;
+        hr_segments_remove(&cache->segments, hr_face_by_id(cache, face_id), object);
+        hr_face_release(cache, face_id);
     }
     hr_table_remove(cache, object);
 }
@@ -56,9 +55,10 @@ static void make_known(struct hr_cache *cache, const struct hr_object *object)
         .ino = object->ino,
         .size = object->cached.size,
         .mtime_ns = object->cached.mtime_ns,
-        .object_ino = hr_object_ino(object->salt, object->cached.key, object->cached.key_len, "", 0),
+        .object_ino = hr_object_ino(hr_object_source(object)->salt, hr_cached_key(&object->cached),
+                                    object->cached.key_len, "", 0),
         .file_id = object->cached.file_id,
-        .object_dev = object->dev,
+        .object_dev = hr_object_source(object)->dev,
         .nonce = object->nonce,
         .flags = object->cached.kind == HR_CACHED_FACE ? HR_RESIDENT_FACE : 0,
     };
@@ -67,7 +67,7 @@ static void make_known(struct hr_cache *cache, const struct hr_object *object)
 
 static enum hr_policy_why why_of(const struct hr_object *object)
 {
-    if (object->cache->adopting) {
+    if (hr_object_cache(object)->adopting) {
         return HR_POLICY_EARLIER;
     }
     return object->guess ? HR_POLICY_GUESS : HR_POLICY_ASKED;
@@ -91,13 +91,13 @@ int hr_cache_admit(struct hr_cache *cache, struct hr_object *object, struct hr_o
     if (face) {
         hr_policy_list_add(&cache->bare, &object->policy);
     } else {
-        hr_policy_admit(&cache->policy, &object->policy, hr_object_policy_id(object),
-                        hr_object_charge(object), why_of(object));
+        hr_policy_admit(&cache->policy, &object->policy, object->policy.id, hr_object_charge(object),
+                        why_of(object));
     }
     if (object->cached.kind != HR_CACHED_SEGMENT) {
         make_known(cache, object);
     }
-    if (!object->link.segment) {
+    if (!object->recorded_in) {
         hr_journal_add(cache->journal, object);
     }
     cache->face_count += face;
@@ -116,7 +116,7 @@ void hr_cache_take_out(struct hr_cache *cache, struct hr_object *object)
         hr_policy_forget(&cache->policy, &object->policy);
     } else {
         cache->face_count--;
-        if (!object->face.holds) {
+        if (!hr_object_face(object)->holds) {
             hr_policy_list_remove(&object->policy);
         }
     }
@@ -137,48 +137,51 @@ static void leaving_run(struct hr_work *work)
 {
     const struct hr_object *object = object_of_leaving(work);
     char path[PATH_MAX];
-    hr_object_path(object->cache->dir, object->cached.file_id, path);
+    hr_object_path(hr_object_cache(object)->dir, object->cached.file_id, path);
     (void)unlink(path);
 }
 
 static void leaving_done(struct hr_work *work)
 {
     struct hr_object *object = object_of_leaving(work);
-    struct hr_cache *cache = object->cache;
+    struct hr_cache *cache = hr_object_cache(object);
     hr_budget_unlinked(&cache->budget, hr_object_charge(object));
     free(object);
     cache->unlinks--;
     hr_puts_go_on(cache);
 }
 
+static const struct hr_work_kind leaving_work = {.run = leaving_run, .done = leaving_done};
+
 static bool pinned(const struct hr_object *object)
 {
-    return object->cached.kind == HR_CACHED_SEGMENT && object->segment.copies;
+    return object->cached.kind == HR_CACHED_SEGMENT && hr_object_segment(object)->copies;
 }
 
 void hr_cache_unlink_later(struct hr_object *object)
 {
     if (pinned(object)) {
-        object->segment.left = true;
+        hr_object_segment(object)->left = true;
         return;
     }
     if (hr_handed_hold(object)) {
         return;
     }
-    object->leaving.run = leaving_run;
-    object->leaving.done = leaving_done;
-    object->cache->unlinks++;
-    hr_writers_push(object->cache->writers, &object->leaving);
+    struct hr_cache *cache = hr_object_cache(object);
+    object->leaving = (struct hr_work){.kind = &leaving_work};
+    cache->unlinks++;
+    hr_writers_push(cache->writers, &object->leaving);
 }
 
 void hr_segment_pin(struct hr_object *segment)
 {
-    segment->segment.copies++;
+    hr_object_segment(segment)->copies++;
 }
 
 void hr_segment_unpin(struct hr_object *segment)
 {
-    if (!--segment->segment.copies && segment->segment.left) {
+    struct hr_object_segment *own = hr_object_segment(segment);
+    if (!--own->copies && own->left) {
         hr_cache_unlink_later(segment);
     }
 }
@@ -252,30 +255,28 @@ void hr_cache_drop(struct hr_cache *cache, uint64_t file_id)
     }
 }
 
-void hr_cache_recheck(struct hr_cache *cache)
+/* One of a chain of by_id whose file is not what it was, or NULL. */
+static struct hr_object *find_gone(const struct hr_cache *cache, uint32_t chain)
 {
-    struct hr_object *object = NULL;
-    struct hr_object *next = NULL;
-    struct hr_object *faces = NULL; /* they take others with them: after the walk */
-    HASH_ITER(by_id, cache->by_id, object, next)
-    {
+    for (struct hr_chained *link = hr_chains_at(&cache->by_id, chain); link; link = link->next) {
+        struct hr_object *object = hr_object_of_id(link);
         char path[PATH_MAX];
         struct stat st;
         hr_object_path(cache->dir, object->cached.file_id, path);
-        if (!lstat(path, &st) && hr_object_matches(object, &st, cache->dev)) {
-            continue;
-        }
-        if (object->cached.kind == HR_CACHED_FACE) {
-            object->next_victim = faces;
-            faces = object;
-        } else {
-            hr_cache_leave(cache, object);
+        if (lstat(path, &st) < 0 || !hr_object_matches(object, &st, cache->dev)) {
+            return object;
         }
     }
-    while (faces) {
-        object = faces;
-        faces = object->next_victim;
-        hr_cache_leave(cache, object);
+    return NULL;
+}
+
+void hr_cache_recheck(struct hr_cache *cache)
+{
+    for (uint32_t chain = 0; chain < cache->by_id.heads; chain++) {
+        struct hr_object *object = NULL;
+        while ((object = find_gone(cache, chain))) { /* anew: a face takes others with it */
+            hr_cache_leave(cache, object);
+        }
     }
     hr_journal_rewrite(cache->journal);
     /* What cannot be written again is only for later lives and newer clients: this life goes on. */

@@ -14,7 +14,7 @@ struct hr_object *hr_face_by_id(struct hr_cache *cache, uint64_t face_id)
 
 void hr_face_hold(struct hr_object *face)
 {
-    if (!face->face.holds++) {
+    if (!hr_object_face(face)->holds++) {
         hr_policy_list_remove(&face->policy);
     }
 }
@@ -22,31 +22,26 @@ void hr_face_hold(struct hr_object *face)
 void hr_face_release(struct hr_cache *cache, uint64_t face_id)
 {
     struct hr_object *face = hr_face_by_id(cache, face_id);
-    if (face && !--face->face.holds) {
+    if (face && !--hr_object_face(face)->holds) {
         hr_policy_list_add(&cache->bare, &face->policy);
     }
 }
 
-bool hr_same_version(const struct hr_cached *a, const struct hr_cached *b)
+int hr_segment_check(struct hr_cache *cache, const struct hr_object *segment, struct hr_object **ret_face)
 {
-    return !memcmp(&a->source, &b->source, sizeof(a->source)) && a->key_len == b->key_len &&
-           !memcmp(a->key, b->key, a->key_len) && !strcmp(a->etag, b->etag);
-}
-
-int hr_segment_check(struct hr_cache *cache, const struct hr_cached *segment, struct hr_object **ret_face)
-{
-    uint64_t offset = segment->offset;
-    uint64_t size = segment->size;
+    const struct hr_identity identity = hr_object_identity(segment);
+    uint64_t offset = hr_object_segment(segment)->offset;
+    uint64_t size = segment->cached.size;
     if (offset % PAGE_BYTES || !size || size > HR_CELL_BYTES - offset % HR_CELL_BYTES) {
         return -EINVAL;
     }
-    struct hr_object *face = hr_face_by_id(cache, segment->face_id);
+    struct hr_object *face = hr_face_by_id(cache, hr_object_segment(segment)->face_id);
     if (!face) {
         return -ESTALE;
     }
     uint64_t end = face->cached.size;
     if (offset >= end || size > end - offset || (size % PAGE_BYTES && size != end - offset) ||
-        !hr_same_version(&face->cached, segment)) {
+        !hr_is_version(face, &identity)) {
         return -EINVAL;
     }
     *ret_face = face;
@@ -56,11 +51,10 @@ int hr_segment_check(struct hr_cache *cache, const struct hr_cached *segment, st
 /* Descriptors of the face that is there may be open and would lose their record: it stays. */
 int hr_face_settle(struct hr_cache *cache, struct hr_object *object, struct hr_object **ret_stays)
 {
-    const struct hr_cached *cached = &object->cached;
-    struct hr_object *older = hr_table_find(cache, HR_CACHED_FACE, &cached->source, cached->key,
-                                            cached->key_len, cached->etag, object->etag_len);
+    const struct hr_identity identity = hr_object_identity(object);
+    struct hr_object *older = hr_table_find(cache, &identity);
     *ret_stays = object;
-    if (older && older->cached.size == cached->size) {
+    if (older && older->cached.size == object->cached.size) {
         *ret_stays = older;
     } else if (older) {
         hr_cache_leave(cache, older); /* a store that gave one ETag to two contents */
@@ -70,18 +64,17 @@ int hr_face_settle(struct hr_cache *cache, struct hr_object *object, struct hr_o
 
 int hr_segment_settle(struct hr_cache *cache, struct hr_object *object, struct hr_object **ret_stays)
 {
-    const struct hr_cached *cached = &object->cached;
+    const struct hr_object_segment *own = hr_object_segment(object);
+    uint64_t size = object->cached.size;
     struct hr_object *face = NULL;
-    int r = hr_segment_check(cache, cached, &face);
+    int r = hr_segment_check(cache, object, &face);
     if (r < 0) {
         return r;
     }
-    struct hr_object *over =
-        hr_segments_over(&cache->segments, cached->face_id, cached->offset, cached->size);
+    struct hr_object *over = hr_segments_over(&cache->segments, own->face_id, own->offset, size);
     *ret_stays = over ? over : object;
     while (!over) {
-        struct hr_object *inside =
-            hr_segments_inside(&cache->segments, cached->face_id, cached->offset, cached->size);
+        struct hr_object *inside = hr_segments_inside(&cache->segments, own->face_id, own->offset, size);
         if (!inside) {
             break;
         }
@@ -103,8 +96,8 @@ void hr_faces_trim(struct hr_cache *cache, const struct hr_object *newest)
 
 static void drop_segments(struct hr_cache *cache, struct hr_object *face)
 {
-    while (face->face.segments) {
-        struct hr_object *segment = face->face.segments;
+    while (hr_object_face(face)->segments) {
+        struct hr_object *segment = hr_object_face(face)->segments;
         hr_cache_take_out(cache, segment);
         hr_cache_unlink_later(segment);
     }
@@ -124,9 +117,10 @@ unsigned hr_cache_unneeded(struct hr_cache *cache, uint64_t face_id, uint64_t of
     struct hr_object *face = hr_face_by_id(cache, face_id);
     uint64_t end = bytes < UINT64_MAX - offset ? offset + bytes : UINT64_MAX;
     unsigned count = 0;
-    for (struct hr_object *segment = face ? face->face.segments : NULL; segment;
-         segment = segment->segment.next) {
-        if (segment->cached.offset >= offset && segment->cached.offset + segment->cached.size <= end) {
+    for (struct hr_object *segment = face ? hr_object_face(face)->segments : NULL; segment;
+         segment = hr_object_segment(segment)->next) {
+        uint64_t first = hr_object_segment(segment)->offset;
+        if (first >= offset && first + segment->cached.size <= end) {
             hr_policy_unneeded(&cache->policy, &segment->policy);
             segment->handed_tick = 0; /* it was opened */
             count++;
@@ -146,7 +140,8 @@ void hr_cache_drop_segments(struct hr_cache *cache, uint64_t face_id)
 const struct hr_cached *hr_cache_face(struct hr_cache *cache, const struct hr_source_id *source,
                                       const char *key, uint32_t key_len, const char *etag)
 {
-    struct hr_object *object = hr_table_find(cache, HR_CACHED_FACE, source, key, key_len, etag, strlen(etag));
+    const struct hr_identity identity = {HR_CACHED_FACE, source, key, key_len, etag, strlen(etag)};
+    struct hr_object *object = hr_table_find(cache, &identity);
     return object ? &object->cached : NULL;
 }
 

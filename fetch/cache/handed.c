@@ -4,6 +4,7 @@
  * many notes as were told end the moment: what passes must not hold the room of what is kept. */
 #include "fetch/cache/inside.h"
 
+#define COUNT_MAX 0x3fff /* what handed_count holds */
 #define HELD_TICKS 1     /* one to two seconds: a program that waits for a processor on a busy machine */
 #define HELD_SHARE 8     /* of cache_size: what is held takes room from others... */
 #define HELD_MIN_CELLS 2 /* ...but so much: two readers of large objects in a small cache */
@@ -15,7 +16,8 @@ static uint16_t tick_of(const struct hr_cache *cache)
 
 static bool is_recent(const struct hr_object *object)
 {
-    return object->handed_tick && (uint16_t)(tick_of(object->cache) - object->handed_tick) <= HELD_TICKS;
+    return object->handed_tick &&
+           (uint16_t)(tick_of(hr_object_cache(object)) - object->handed_tick) <= HELD_TICKS;
 }
 
 static uint64_t most_bytes(const struct hr_cache *cache)
@@ -51,7 +53,7 @@ void hr_cache_handed(struct hr_cache *cache, uint64_t file_id)
     struct hr_object *object = hr_table_by_id(cache, file_id);
     if (object) {
         unsigned before = is_recent(object) ? object->handed_count : 0;
-        object->handed_count = (uint16_t)(before < UINT16_MAX ? before + 1 : before);
+        object->handed_count = before < COUNT_MAX ? before + 1 : before;
         object->handed_tick = tick_of(cache);
     }
 }
@@ -66,7 +68,7 @@ void hr_cache_opened(struct hr_cache *cache, uint64_t file_id)
 
 bool hr_handed_hold(struct hr_object *object)
 {
-    struct hr_cache *cache = object->cache;
+    struct hr_cache *cache = hr_object_cache(object);
     uint64_t charge = hr_object_charge(object);
     if (!is_recent(object) || cache->closing || charge > most_bytes(cache)) {
         return false;

@@ -13,6 +13,7 @@
 
 #include "fetch/cache/budget.h"
 #include "fetch/cache/cache.h"
+#include "fetch/cache/chains.h"
 #include "fetch/cache/journal.h"
 #include "fetch/cache/policy.h"
 #include "fetch/cache/record.h"
@@ -23,53 +24,64 @@
 /* Longest cache_dir: what is below it ("/objects/XX/ID", "/residents-BOOT-GEN") fits in PATH_MAX. */
 #define HR_CACHE_DIR_MAX (PATH_MAX - 64)
 
-/* source, key, '\0', etag, and of a face a '\0' more: what by_key is keyed by. */
-#define HR_IDENTITY_BYTES_MAX (sizeof(struct hr_source_id) + HR_KEY_MAX + 1 + HR_ETAG_BYTES_MAX + 1)
-
-struct hr_object {
-    struct hr_cached cached; /* key and etag point into identity */
-    union {
-        struct {
-            struct hr_object *segments; /* those in the index, any order */
-            uint32_t holds;             /* segments here and on their way in; 0: it is among cache->bare */
-        } face;
-        struct {
-            struct hr_object *previous; /* of its face's */
-            struct hr_object *next;
-            uint32_t copies; /* parts of puts that are still to be copied from its file */
-            bool left;       /* unlinked when the last of them is done */
-        } segment;
-    };
-    uint64_t ino;
+/* What the objects of one bucket share. */
+struct hr_source {
+    struct hr_source_id id;
     uint64_t salt;
-    int64_t written_s; /* seconds of the file's mtime; nanoseconds: nonce */
-    uint32_t nonce;
-    uint32_t dev;
-    uint32_t epoch;  /* hr_journal: when its record was made */
-    bool other_boot; /* adoption: recorded before the kernel started */
-    bool seen;       /* adoption: its file is there and right */
-    bool guess;      /* nobody asked for it */
-    uint16_t etag_len;
-    uint16_t handed_tick;  /* of the cache, when its number was told to a program last; 0: never */
-    uint16_t handed_count; /* told since then, and no open noted yet */
-    uint32_t identity_len;
-    struct hr_policy_node policy;
-    struct hr_journal_link link;
-    struct hr_work leaving; /* after it left the tables: its file's unlink */
-    struct hr_object *next_victim;
     struct hr_cache *cache;
-    UT_hash_handle by_key; /* not of a segment */
-    UT_hash_handle by_id;
-    char identity[]; /* identity_len bytes and '\0' */
+    struct hr_source *next;
+    uint32_t dev;
+};
+
+/* There are millions: each byte counts. A face or a segment is the beginning of a larger one (below); behind
+ * it lie the texts (identity.c). */
+struct hr_object {
+    struct hr_cached cached; /* source: the `id` of a struct hr_source */
+    union {
+        struct { /* in the tables */
+            struct hr_chained by_id;
+            struct hr_chained by_key;       /* not of a segment */
+            struct hr_segment *recorded_in; /* the journal's; NULL: not recorded */
+        };
+        struct hr_work leaving;        /* after it left them: its file's unlink */
+        struct hr_object *next_victim; /* before that */
+    };
+    struct hr_policy_node policy; /* its id is by_key's hash, too: set from the start */
+    uint64_t ino;
+    int64_t written_s : 34;     /* seconds of the file's mtime (to the year 2242)... */
+    uint64_t nonce : 30;        /* ...and nanoseconds */
+    uint16_t handed_tick;       /* of the cache, when its number was told to a program last; 0: never */
+    uint16_t handed_count : 14; /* told since then, and no open noted yet */
+    uint16_t guess : 1;         /* nobody asked for it */
+    uint16_t seen : 1;          /* adoption: its file is there and right */
+    uint32_t epoch : 31;        /* hr_journal: when its record was made */
+    uint32_t other_boot : 1;    /* adoption: recorded before the kernel started */
+};
+
+struct hr_object_face {
+    struct hr_object object;
+    struct hr_object *segments; /* those in the index, any order */
+    uint32_t holds;             /* segments here and on their way in; 0: it is among cache->bare */
+};
+
+struct hr_object_segment {
+    struct hr_object object;
+    uint64_t face_id;
+    uint64_t offset;
+    struct hr_object *previous; /* of its face's */
+    struct hr_object *next;
+    uint32_t copies; /* parts of puts that are still to be copied from its file */
+    bool left;       /* unlinked when the last of them is done */
 };
 
 struct hr_cache {
     struct hr_cache_options options; /* dir is our copy */
     char *dir;
-    uint64_t dev;  /* st_dev of a cache file */
-    uint64_t seed; /* of hashes (keys come from outside) and of where folders lie */
-    struct hr_object *by_key;
-    struct hr_object *by_id;
+    uint64_t dev;              /* st_dev of a cache file */
+    uint64_t seed;             /* of hashes (keys come from outside) and of where folders lie */
+    struct hr_source *sources; /* as many as buckets were ever used here */
+    struct hr_chains by_key;
+    struct hr_chains by_id;
     struct hr_segments segments;
     uint64_t face_count;
     struct hr_policy_list bare; /* faces without segments, to be given up when there are too many faces */
@@ -115,20 +127,70 @@ static inline uint64_t hr_object_file_bytes(const struct hr_object *object)
     return object->cached.kind == HR_CACHED_FACE ? 0 : object->cached.size;
 }
 
-/* table.c: the two hash tables. Segments are in by_id alone: their face finds them. */
+static inline struct hr_source *hr_object_source(const struct hr_object *object)
+{
+    return (struct hr_source *)((char *)object->cached.source - offsetof(struct hr_source, id));
+}
+
+static inline struct hr_cache *hr_object_cache(const struct hr_object *object)
+{
+    return hr_object_source(object)->cache;
+}
+
+static inline struct hr_object_face *hr_object_face(const struct hr_object *object) /* it is one */
+{
+    return (struct hr_object_face *)object;
+}
+
+static inline struct hr_object_segment *hr_object_segment(const struct hr_object *object) /* it is one */
+{
+    return (struct hr_object_segment *)object;
+}
+
+/* identity.c: what an object is, and how it lies in memory. */
+struct hr_identity {
+    enum hr_cached_kind kind;
+    const struct hr_source_id *source;
+    const char *key;
+    uint32_t key_len;
+    const char *etag;
+    size_t etag_len;
+};
+/* What else does not change; face_id, offset: of a segment. */
+struct hr_object_facts {
+    uint64_t size;
+    int64_t mtime_ns;
+    uint64_t salt;
+    uint32_t dev;
+    uint64_t face_id, offset;
+};
 /* NULL (errno: ENOMEM, EINVAL) or a new object outside the tables; freed with free(). */
-struct hr_object *hr_object_new(struct hr_cache *cache, enum hr_cached_kind kind,
-                                const struct hr_source_id *source, const char *key, uint32_t key_len,
-                                const char *etag, size_t etag_len);
-int hr_table_add(struct hr_cache *cache, struct hr_object *object); /* 0 or -ENOMEM */
+struct hr_object *hr_object_new(struct hr_cache *cache, const struct hr_identity *identity,
+                                const struct hr_object_facts *facts);
+struct hr_identity hr_object_identity(const struct hr_object *object);
+bool hr_identity_good(const struct hr_identity *identity); /* lengths, and no NUL in a text */
+bool hr_is_version(const struct hr_object *object, const struct hr_identity *identity); /* but for its kind */
+/* Seeded, so that nobody who names objects chooses the collisions; the same as long as the cache is open. */
+uint32_t hr_identity_hash(const struct hr_cache *cache, const struct hr_identity *identity);
+void hr_sources_release(struct hr_cache *cache);
+
+/* table.c: the two hash tables. Segments are in by_id alone: their face finds them. */
+int hr_tables_init(struct hr_cache *cache); /* 0 or -ENOMEM */
+void hr_table_add(struct hr_cache *cache, struct hr_object *object);
 void hr_table_remove(struct hr_cache *cache, struct hr_object *object);
 /* kind: WHOLE or FACE */
-struct hr_object *hr_table_find(struct hr_cache *cache, enum hr_cached_kind kind,
-                                const struct hr_source_id *source, const char *key, size_t key_len,
-                                const char *etag, size_t etag_len);
+struct hr_object *hr_table_find(struct hr_cache *cache, const struct hr_identity *identity);
 struct hr_object *hr_table_by_id(struct hr_cache *cache, uint64_t file_id);
-/* Of what it holds: the same when that comes again in this life. */
-uint32_t hr_object_policy_id(const struct hr_object *object);
+/* Of what the tables' chains link. */
+static inline struct hr_object *hr_object_of_id(const struct hr_chained *link)
+{
+    return (struct hr_object *)((char *)link - offsetof(struct hr_object, by_id));
+}
+
+static inline struct hr_object *hr_object_of_key(const struct hr_chained *link)
+{
+    return (struct hr_object *)((char *)link - offsetof(struct hr_object, by_key));
+}
 
 /* folders.c: paths and folders below cache_dir. Any thread. */
 /* Makes the folder of hr_object_path: in the spool, and moved. ext4 puts a file near its folder, a folder
@@ -158,10 +220,9 @@ int hr_cache_adopt(struct hr_cache *cache);
 struct hr_object *hr_face_by_id(struct hr_cache *cache, uint64_t face_id); /* NULL: not there, or no face */
 /* While a face is held, by its segments and by puts of them, it is not given up for its age. */
 void hr_face_hold(struct hr_object *face);
-void hr_face_release(struct hr_cache *cache, uint64_t face_id);             /* it may have left meanwhile */
-bool hr_same_version(const struct hr_cached *a, const struct hr_cached *b); /* source, key, ETag */
+void hr_face_release(struct hr_cache *cache, uint64_t face_id); /* it may have left meanwhile */
 /* May a segment of this kind of range and version be put? 0, -EINVAL, -ESTALE. */
-int hr_segment_check(struct hr_cache *cache, const struct hr_cached *segment, struct hr_object **ret_face);
+int hr_segment_check(struct hr_cache *cache, const struct hr_object *segment, struct hr_object **ret_face);
 /* Both: the object that stays (`object`, or one that was there and serves as well) in ret_stays. 0, -ENOMEM,
  * -ESTALE (segment: its face left). */
 int hr_face_settle(struct hr_cache *cache, struct hr_object *object, struct hr_object **ret_stays);

@@ -15,12 +15,12 @@
 
 void hr_segment_path(const struct hr_journal *journal, uint32_t number, char path[PATH_MAX])
 {
-    (void)snprintf(path, PATH_MAX, "%s/records/%08" PRIx32 ".log", journal->dir, number);
+    (void)snprintf(path, PATH_MAX, "%s/records/%08" PRIx32 ".log", journal->cache->dir, number);
 }
 
 static uint64_t object_bytes(const struct hr_object *object)
 {
-    return hr_record_bytes(object->cached.key_len, object->etag_len);
+    return hr_record_bytes(object->cached.key_len, object->cached.etag_len);
 }
 
 static void segment_free(struct hr_journal *journal, struct hr_segment *segment)
@@ -60,31 +60,19 @@ struct hr_segment *hr_segment_new(struct hr_journal *journal, uint32_t number)
 void hr_journal_attach(struct hr_journal *journal, struct hr_segment *segment, struct hr_object *object)
 {
     uint64_t bytes = object_bytes(object);
-    object->link = (struct hr_journal_link){.segment = segment, .next = segment->objects};
-    if (segment->objects) {
-        segment->objects->link.previous = object;
-    }
-    segment->objects = object;
+    object->recorded_in = segment;
     segment->live_bytes += bytes;
     journal->live_bytes += bytes;
 }
 
 void hr_journal_forget(struct hr_journal *journal, struct hr_object *object)
 {
-    struct hr_segment *segment = object->link.segment;
+    struct hr_segment *segment = object->recorded_in;
     if (!segment) {
         return;
     }
     uint64_t bytes = object_bytes(object);
-    if (object->link.previous) {
-        object->link.previous->link.next = object->link.next;
-    } else {
-        segment->objects = object->link.next;
-    }
-    if (object->link.next) {
-        object->link.next->link.previous = object->link.previous;
-    }
-    object->link = (struct hr_journal_link){0};
+    object->recorded_in = NULL;
     segment->live_bytes -= bytes;
     journal->live_bytes -= bytes;
     if (!segment->live_bytes && segment != journal->current && !segment->moving) {
@@ -166,20 +154,20 @@ static int append_object(struct hr_journal *journal, struct hr_object *object)
         .file_id = object->cached.file_id,
         .size = object->cached.size,
         .ino = object->ino,
-        .salt = object->salt,
+        .salt = hr_object_source(object)->salt,
         .mtime_ns = object->cached.mtime_ns,
         .written_s = object->written_s,
         .nonce = object->nonce,
-        .dev = object->dev,
-        .cached = (uint16_t)object->cached.kind,
-        .face_id = object->cached.face_id,
-        .offset = object->cached.offset,
-        .key = object->cached.key,
+        .dev = hr_object_source(object)->dev,
+        .cached = object->cached.kind,
+        .face_id = hr_cached_face_id(&object->cached),
+        .offset = hr_cached_offset(&object->cached),
+        .key = hr_cached_key(&object->cached),
         .key_len = (uint16_t)object->cached.key_len,
-        .etag = object->cached.etag,
-        .etag_len = object->etag_len,
+        .etag = hr_cached_etag(&object->cached),
+        .etag_len = object->cached.etag_len,
     };
-    memcpy(record.id, object->cached.source.bytes, sizeof(record.id));
+    memcpy(record.id, object->cached.source->bytes, sizeof(record.id));
     int r = need_current(journal);
     if (!r) {
         r = encode(journal, &record);
@@ -249,18 +237,58 @@ static int write_out(struct hr_journal *journal)
     return 0;
 }
 
-/* Appends the living records of a segment again. */
-static int move_out(struct hr_journal *journal, struct hr_segment *segment)
+/* Writes out before, not after: the segment that it comes from stays. */
+static int append_again(struct hr_journal *journal, struct hr_object *object)
 {
+    int r = journal->pending.len >= HR_PENDING_BYTES ? write_out(journal) : 0;
+    return r < 0 ? r : append_object(journal, object);
+}
+
+/* Of all objects those whose segment is being moved. */
+static int move_by_table(struct hr_journal *journal)
+{
+    const struct hr_chains *all = &journal->cache->by_id;
     int r = 0;
-    segment->moving = true;
-    while (!r && segment->objects) {
-        r = append_object(journal, segment->objects);
-        if (!r && segment->objects && journal->pending.len >= HR_PENDING_BYTES) {
-            r = write_out(journal);
+    for (uint32_t chain = 0; !r && chain < all->heads; chain++) {
+        for (struct hr_chained *link = hr_chains_at(all, chain); !r && link; link = link->next) {
+            struct hr_object *object = hr_object_of_id(link);
+            if (object->recorded_in && object->recorded_in->moving) {
+                r = append_again(journal, object);
+            }
         }
     }
     return r;
+}
+
+/* Those that its file names, if it is there. */
+static int move_by_file(struct hr_journal *journal, struct hr_segment *segment)
+{
+    hr_cleanup(hr_buf_release) struct hr_buf bytes = HR_BUF_INIT(HR_SEGMENT_READ_BYTES);
+    struct hr_record record;
+    size_t used = 0;
+    int r = 0;
+    segment->moving = true;
+    if (hr_segment_read(journal, segment, &bytes) < 0) {
+        return 0;
+    }
+    for (size_t at = 0; !r && at < bytes.len && segment->live_bytes; at += used) {
+        if (hr_record_decode(bytes.data + at, bytes.len - at, &record, &used) < 0) {
+            break;
+        }
+        struct hr_object *object =
+            record.kind == HR_RECORD_OBJECT ? hr_table_by_id(journal->cache, record.file_id) : NULL;
+        if (object && object->recorded_in == segment) {
+            r = append_again(journal, object);
+        }
+    }
+    return r;
+}
+
+/* Appends the living records of a segment again. */
+static int move_out(struct hr_journal *journal, struct hr_segment *segment)
+{
+    int r = move_by_file(journal, segment);
+    return !r && segment->live_bytes ? move_by_table(journal) : r; /* some were never written */
 }
 
 static void clean_one(struct hr_journal *journal)
@@ -294,19 +322,33 @@ bool hr_journal_wants_rewrite(const struct hr_journal *journal)
            count > SMALL_SEGMENTS + 2 * (journal->bytes / HR_SEGMENT_BYTES);
 }
 
+static struct hr_segment *moving_behind(const struct hr_journal *journal, uint32_t number)
+{
+    struct hr_segment *segment = journal->segments;
+    while (segment && (!segment->moving || segment->number <= number)) {
+        segment = segment->next;
+    }
+    return segment;
+}
+
 void hr_journal_rewrite(struct hr_journal *journal)
 {
-    uint32_t end = journal->next_number;
+    struct hr_segment *segment = NULL;
+    int r = 0;
     end_current(journal);
-    for (;;) {
-        struct hr_segment *oldest = journal->segments;
-        if (!oldest || oldest == journal->current || oldest->number >= end) {
-            return;
-        }
-        if (move_out(journal, oldest) < 0 || write_out(journal) < 0 || journal->segments == oldest) {
-            return; /* the disk refuses: the old records stay where they are */
-        }
+    for (segment = journal->segments; segment; segment = segment->next) {
+        segment->moving = true;
     }
+    for (uint32_t done = 0; !r && (segment = moving_behind(journal, done));) {
+        done = segment->number;
+        r = move_by_file(journal, segment);
+        r = r < 0 ? r : write_out(journal); /* unlinks it */
+    }
+    if (!r && moving_behind(journal, 0)) {
+        r = move_by_table(journal); /* files were gone */
+        r = r < 0 ? r : write_out(journal);
+    }
+    (void)r; /* the disk refuses: the old records stay where they are */
 }
 
 /* ---- epochs ---- */

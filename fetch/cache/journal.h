@@ -10,31 +10,30 @@
  * (its segment carries the kernel's boot id), or of an epoch whose end was followed by a syncfs
  * (hr_journal_synced). Others are dropped.
  *
- * When more than half of the bytes are of objects that left, the emptiest segment's living records are
- * appended again and the segment is unlinked: bounded work at each flush. Owned by the loop's thread. */
+ * When more than half of the bytes are of objects that left, the emptiest segment is read, its living records
+ * are appended again and it is unlinked: bounded work at each flush. An object knows its segment, a segment
+ * does not know its objects: lists of millions would be memory for nothing else. Owned by the loop's thread.
+ */
 #ifndef HR_CACHE_JOURNAL_H
 #define HR_CACHE_JOURNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+struct hr_cache;
 struct hr_journal;
 struct hr_object;
 struct hr_record;
 struct hr_segment;
 
-struct hr_journal_link {
-    struct hr_segment *segment; /* NULL: not recorded */
-    struct hr_object *previous;
-    struct hr_object *next;
-};
-
 /* Takes a record over at start: attaches the object it makes with hr_journal_attach, or leaves it. */
 typedef int (*hr_journal_replay_fn)(void *owner, struct hr_journal *journal, struct hr_segment *segment,
                                     const struct hr_record *record, bool other_boot);
 
-/* Reads all segments, oldest first. dir must outlive the journal. 0, -errno, or replay's first error. */
-int hr_journal_open(const char *dir, hr_journal_replay_fn replay, void *owner, struct hr_journal **ret);
+/* Reads all segments of the cache's directory, oldest first. The cache must outlive the journal: what its
+ * tables hold is what lives. 0, -errno, or replay's first error. */
+int hr_journal_open(struct hr_cache *cache, hr_journal_replay_fn replay, void *owner,
+                    struct hr_journal **ret);
 void hr_journal_close(struct hr_journal *journal); /* flushes; objects may stay attached; accepts NULL */
 void hr_journal_attach(struct hr_journal *journal, struct hr_segment *segment, struct hr_object *object);
 bool hr_journal_proven(const struct hr_journal *journal, const struct hr_object *object);

@@ -12,8 +12,6 @@
 #include "fetch/base/clock.h"
 #include "fetch/cache/journal_inside.h"
 
-#define READ_BYTES (8u * 1024 * 1024) /* of a segment at start; ours end soon after HR_SEGMENT_BYTES */
-
 static void read_boot_id(uint8_t boot_id[HR_BOOT_ID_BYTES])
 {
     char text[64] = "";
@@ -82,9 +80,11 @@ static int find_segments(const char *dir, uint32_t **ret_numbers, size_t *ret_co
     return 0;
 }
 
-static int read_segment(const char *path, struct hr_buf *bytes)
+int hr_segment_read(const struct hr_journal *journal, const struct hr_segment *segment, struct hr_buf *bytes)
 {
+    char path[PATH_MAX];
     struct stat st;
+    hr_segment_path(journal, segment->number, path);
     hr_cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0) {
         return -errno;
@@ -92,7 +92,7 @@ static int read_segment(const char *path, struct hr_buf *bytes)
     if (!S_ISREG(st.st_mode)) {
         return -EINVAL;
     }
-    size_t want = st.st_size < (off_t)READ_BYTES ? (size_t)st.st_size : READ_BYTES;
+    size_t want = st.st_size < (off_t)HR_SEGMENT_READ_BYTES ? (size_t)st.st_size : HR_SEGMENT_READ_BYTES;
     hr_buf_reset(bytes);
     int r = hr_buf_reserve(bytes, want);
     while (!r && bytes->len < want) {
@@ -135,26 +135,24 @@ static int replay_segment(struct hr_journal *journal, struct hr_segment *segment
     return 0;
 }
 
-int hr_journal_open(const char *dir, hr_journal_replay_fn replay, void *owner, struct hr_journal **ret)
+int hr_journal_open(struct hr_cache *cache, hr_journal_replay_fn replay, void *owner, struct hr_journal **ret)
 {
-    hr_cleanup(hr_buf_release) struct hr_buf bytes = HR_BUF_INIT(READ_BYTES);
+    hr_cleanup(hr_buf_release) struct hr_buf bytes = HR_BUF_INIT(HR_SEGMENT_READ_BYTES);
     hr_cleanup_free uint32_t *numbers = NULL;
     size_t count = 0;
     struct hr_journal *journal = calloc(1, sizeof(*journal));
     if (!journal) {
         return -ENOMEM;
     }
-    journal->dir = dir;
+    journal->cache = cache;
     journal->fd = -1;
     hr_buf_init(&journal->pending, 2 * HR_PENDING_BYTES);
     read_boot_id(journal->boot_id);
-    int r = find_segments(dir, &numbers, &count);
+    int r = find_segments(cache->dir, &numbers, &count);
     for (size_t i = 0; !r && i < count; i++) {
-        char path[PATH_MAX];
-        hr_segment_path(journal, numbers[i], path);
         struct hr_segment *segment = hr_segment_new(journal, numbers[i]);
         r = segment ? 0 : -ENOMEM;
-        if (!r && !read_segment(path, &bytes)) {
+        if (!r && !hr_segment_read(journal, segment, &bytes)) {
             r = replay_segment(journal, segment, &bytes, replay, owner);
             if (!r && !segment->bytes) {
                 hr_segment_unlink(journal, segment); /* no record in it: an older layout's, or damage */

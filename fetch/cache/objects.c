@@ -115,7 +115,7 @@ static int file_stamp(struct hr_put *put)
     object->written_s = st.st_mtim.tv_sec;
     object->nonce = (uint32_t)st.st_mtim.tv_nsec;
     object->ino = st.st_ino;
-    return 0;
+    return object->written_s == st.st_mtim.tv_sec ? 0 : -EOVERFLOW; /* a clock centuries off */
 }
 
 static int file_seal(struct hr_put *put)

@@ -189,18 +189,17 @@ static void put_enlist(struct hr_put *put)
 
 static struct hr_object *object_of(struct hr_cache *cache, const struct hr_put_options *options)
 {
-    struct hr_object *object = hr_object_new(cache, options->kind, &options->source, options->key,
-                                             options->key_len, options->etag, strlen(options->etag));
+    const struct hr_identity identity = {options->kind,    &options->source, options->key,
+                                         options->key_len, options->etag,    strlen(options->etag)};
+    const struct hr_object_facts facts = {.size = options->size,
+                                          .mtime_ns = options->mtime_ns,
+                                          .salt = options->object_dev_salt,
+                                          .dev = options->object_dev,
+                                          .face_id = options->face_id,
+                                          .offset = options->offset};
+    struct hr_object *object = hr_object_new(cache, &identity, &facts);
     if (object) {
-        object->cached.size = options->size;
-        object->cached.mtime_ns = options->mtime_ns;
         object->guess = options->guess;
-        object->salt = options->object_dev_salt;
-        object->dev = options->object_dev;
-    }
-    if (object && options->kind == HR_CACHED_SEGMENT) {
-        object->cached.face_id = options->face_id;
-        object->cached.offset = options->offset;
     }
     return object;
 }
@@ -212,7 +211,7 @@ static int prepare(struct hr_cache *cache, struct hr_put *put, const struct hr_p
     put->object = object;
     int r = object ? 0 : -errno;
     if (!r && object->cached.kind == HR_CACHED_SEGMENT) {
-        r = hr_segment_check(cache, &object->cached, &face);
+        r = hr_segment_check(cache, object, &face);
     }
     if (!r) {
         r = find_place(cache, object, &put->charge);
@@ -221,11 +220,14 @@ static int prepare(struct hr_cache *cache, struct hr_put *put, const struct hr_p
         r = hr_ids_take(cache, &object->cached.file_id);
     }
     if (!r && face) {
-        put->face_id = object->cached.face_id;
+        put->face_id = hr_object_segment(object)->face_id;
         hr_face_hold(face);
     }
     return r;
 }
+
+static const struct hr_work_kind small_put = {hr_put_run, settle, hr_puts_verify};
+static const struct hr_work_kind large_put = {hr_put_run, settle, NULL}; /* or a part of one */
 
 int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, struct hr_put **ret)
 {
@@ -243,9 +245,7 @@ int hr_put_begin(struct hr_cache *cache, const struct hr_put_options *options, s
         return r;
     }
     bool small = options->kind == HR_CACHED_WHOLE && options->size <= TOGETHER_BYTES_MAX;
-    put->work = (struct hr_work){.run = hr_put_run,
-                                 .done = settle,
-                                 .together = small ? hr_puts_verify : NULL,
+    put->work = (struct hr_work){.kind = small ? &small_put : &large_put,
                                  .patient = small && !options->awaited,
                                  .urgent = options->awaited && options->size > TOGETHER_BYTES_MAX};
     put->cache = cache;

@@ -20,9 +20,14 @@ struct hr_cell {
     UT_hash_handle by_key;
 };
 
+static uint64_t begin_of(const struct hr_object *segment)
+{
+    return hr_object_segment(segment)->offset;
+}
+
 static uint64_t end_of(const struct hr_object *segment)
 {
-    return segment->cached.offset + segment->cached.size;
+    return begin_of(segment) + segment->cached.size;
 }
 
 static unsigned hash_key(const struct cell_key *key)
@@ -46,7 +51,7 @@ static unsigned count_below(const struct hr_cell *cell, uint64_t offset)
     unsigned high = cell->count;
     while (low < high) {
         unsigned middle = low + (high - low) / 2;
-        if (cell->list[middle]->cached.offset < offset) {
+        if (begin_of(cell->list[middle]) < offset) {
             low = middle + 1;
         } else {
             high = middle;
@@ -115,47 +120,49 @@ static int cell_grow(struct hr_cell *cell)
 
 int hr_segments_add(struct hr_segments *segments, struct hr_object *face, struct hr_object *segment)
 {
-    struct hr_cell *cell = find_or_make(segments, face->cached.file_id, segment->cached.offset);
+    struct hr_cell *cell = find_or_make(segments, face->cached.file_id, begin_of(segment));
     if (!cell || cell_grow(cell) < 0) {
         if (cell && !cell->count) {
             cell_free(segments, cell);
         }
         return -ENOMEM;
     }
-    unsigned at = count_below(cell, segment->cached.offset);
+    unsigned at = count_below(cell, begin_of(segment));
     memmove(&cell->list[at + 1], &cell->list[at], (cell->count - at) * sizeof(struct hr_object *));
     cell->list[at] = segment;
     cell->count++;
     cell->bytes += segment->cached.size;
-    segment->segment.previous = NULL;
-    segment->segment.next = face->face.segments;
-    if (face->face.segments) {
-        face->face.segments->segment.previous = segment;
+    struct hr_object *first = hr_object_face(face)->segments;
+    hr_object_segment(segment)->previous = NULL;
+    hr_object_segment(segment)->next = first;
+    if (first) {
+        hr_object_segment(first)->previous = segment;
     }
-    face->face.segments = segment;
+    hr_object_face(face)->segments = segment;
     segments->count++;
     return 0;
 }
 
 void hr_segments_remove(struct hr_segments *segments, struct hr_object *face, struct hr_object *segment)
 {
-    struct hr_cell *cell = find(segments, face->cached.file_id, segment->cached.offset);
-    unsigned at = count_below(cell, segment->cached.offset);
+    struct hr_cell *cell = find(segments, face->cached.file_id, begin_of(segment));
+    unsigned at = count_below(cell, begin_of(segment));
     cell->count--;
     cell->bytes -= segment->cached.size;
     memmove(&cell->list[at], &cell->list[at + 1], (cell->count - at) * sizeof(struct hr_object *));
     if (!cell->count) {
         cell_free(segments, cell);
     }
-    if (segment->segment.previous) {
-        segment->segment.previous->segment.next = segment->segment.next;
+    struct hr_object_segment *own = hr_object_segment(segment);
+    if (own->previous) {
+        hr_object_segment(own->previous)->next = own->next;
     } else {
-        face->face.segments = segment->segment.next;
+        hr_object_face(face)->segments = own->next;
     }
-    if (segment->segment.next) {
-        segment->segment.next->segment.previous = segment->segment.previous;
+    if (own->next) {
+        hr_object_segment(own->next)->previous = own->previous;
     }
-    segment->segment.previous = segment->segment.next = NULL;
+    own->previous = own->next = NULL;
     segments->count--;
 }
 
@@ -190,7 +197,7 @@ struct hr_object *hr_segments_inside(const struct hr_segments *segments, uint64_
 {
     const struct hr_cell *cell = find(segments, face_id, offset);
     unsigned ended = cell ? count_ended(cell, offset + bytes) : 0;
-    return ended && cell->list[ended - 1]->cached.offset >= offset ? cell->list[ended - 1] : NULL;
+    return ended && begin_of(cell->list[ended - 1]) >= offset ? cell->list[ended - 1] : NULL;
 }
 
 void hr_segments_measure(const struct hr_segments *segments, uint64_t face_id, uint64_t offset,
@@ -207,10 +214,10 @@ unsigned hr_segments_row(const struct hr_segments *segments, uint64_t face_id, u
     unsigned below = cell ? count_below(cell, first) : 0;
     unsigned count = 0;
     for (unsigned at = below; at && end_of(cell->list[at - 1]) >= first; at--) {
-        first = cell->list[at - 1]->cached.offset;
+        first = begin_of(cell->list[at - 1]);
         count++;
     }
-    for (unsigned at = below; cell && at < cell->count && cell->list[at]->cached.offset <= end; at++) {
+    for (unsigned at = below; cell && at < cell->count && begin_of(cell->list[at]) <= end; at++) {
         end = end_of(cell->list[at]) > end ? end_of(cell->list[at]) : end;
         count++;
     }

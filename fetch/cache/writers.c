@@ -125,8 +125,8 @@ static struct work_list take_some(struct hr_writers *writers)
     struct work_list some = {0}, *from = writers->urgent.head ? &writers->urgent : &writers->queue;
     do {
         append(&some, take_first(from));
-    } while (some.count < HR_WORKS_TOGETHER_MAX && some.head->together && from->head &&
-             from->head->together == some.head->together);
+    } while (some.count < HR_WORKS_TOGETHER_MAX && some.head->kind->together && from->head &&
+             from->head->kind->together == some.head->kind->together);
     return some;
 }
 
@@ -150,14 +150,14 @@ static void share(struct hr_writers *writers, struct work_list *some)
 static void run_some(struct hr_writers *writers, struct work_list *some)
 {
     if (some->count > 1) {
-        some->head->together(some->head);
+        some->head->kind->together(some->head);
         share(writers, some);
     }
     int64_t since_us = hr_clock_us();
     while (some->head) {
         struct hr_work *work = take_first(some);
         bool hurry = !work->patient || !some->head;
-        work->run(work);
+        work->kind->run(work);
         hurry = hurry || hr_clock_us() - since_us >= PATIENCE_MS * 1000;
         (void)pthread_mutex_lock(&writers->lock);
         append(&writers->finished, work);
@@ -225,7 +225,7 @@ static void run_dones(struct hr_writers *writers)
     while (batch.head) {
         struct hr_work *work = take_first(&batch);
         writers->outstanding--;
-        work->done(work);
+        work->kind->done(work);
     }
     writers->batch_end(writers->owner);
 }

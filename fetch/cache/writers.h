@@ -12,13 +12,19 @@
 
 struct hr_writers;
 
-struct hr_work {
-    struct hr_work *next; /* owned by the writers between push and done */
+struct hr_work;
+
+struct hr_work_kind {
     void (*run)(struct hr_work *work);
     void (*done)(struct hr_work *work); /* may free it, or push it again */
     /* Work that waits side by side with the same `together` may be taken by one thread at once: called there
      * with all of it, linked by next, before each one's run. NULL: taken alone. */
     void (*together)(struct hr_work *first);
+};
+
+struct hr_work {
+    struct hr_work *next; /* owned by the writers between push and done */
+    const struct hr_work_kind *kind;
     bool patient; /* nobody waits for it: it may wait a moment for others to be taken with */
     bool urgent;  /* a program waits for a lot of it: taken before all that are not */
 };

@@ -109,11 +109,11 @@ bool hr_plan_doing_bytes(struct hr_plan *plan, const struct hr_segment_ask *ask,
         return false;
     }
     *ret_key_len = face->key_len < 2 * HR_KEY_MAX ? face->key_len : 2 * HR_KEY_MAX;
-    memcpy(ret_key, face->key, *ret_key_len);
+    memcpy(ret_key, hr_cached_key(face), *ret_key_len);
     *ret = (struct hr_doing){.bucket = "", .prefix = ""};
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         struct hr_plan_tree *tree = plan->trees[i];
-        if (memcmp(&tree->source, &face->source, sizeof tree->source) != 0) {
+        if (memcmp(&tree->source, face->source, sizeof tree->source) != 0) {
             continue;
         }
         ret->bucket = hr_store_bucket(tree->store);

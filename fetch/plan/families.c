@@ -45,12 +45,12 @@ struct hr_family *hr_family_by_key(struct hr_plan *plan, const struct hr_source_
 
 struct hr_family *hr_family_of(struct hr_plan *plan, const struct hr_cached *face)
 {
-    return hr_family_by_key(plan, &face->source, face->key, face->key_len);
+    return hr_family_by_key(plan, face->source, hr_cached_key(face), face->key_len);
 }
 
 struct hr_family *hr_family_make(struct hr_plan *plan, const struct hr_cached *face)
 {
-    uint64_t id = family_id(&face->source, face->key, face->key_len);
+    uint64_t id = family_id(face->source, hr_cached_key(face), face->key_len);
     if (!plan->shards) {
         plan->shards = calloc(1, sizeof *plan->shards);
     }

@@ -370,7 +370,7 @@ static int copy_parts(struct hr_want *want)
             return 0;
         }
         const struct hr_cached *from = hr_cache_segment(want->plan->cache, want->face_id, want->next_offset);
-        uint64_t bytes = from ? from->offset + from->size - want->next_offset : 0;
+        uint64_t bytes = from ? hr_cached_offset(from) + from->size - want->next_offset : 0;
         if (!from) {
             return 1;
         }

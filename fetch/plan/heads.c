@@ -73,7 +73,7 @@ static bool is_coming(const struct hr_plan_tree *tree, const struct hr_cached *f
                       uint64_t bytes)
 {
     const struct hr_cached *there = hr_cache_segment(tree->plan->cache, face->file_id, first);
-    if (there && there->offset + there->size >= first + bytes) {
+    if (there && hr_cached_offset(there) + there->size >= first + bytes) {
         hr_cache_announced(tree->plan->cache, there->file_id);
         return true;
     }

@@ -179,21 +179,23 @@ static void mismatched(struct hr_want *want, const char *body_md5)
 static void remember(struct hr_plan_tree *tree, const struct hr_cached *cached)
 {
     uint32_t prefix_len = tree->shared->prefix_len;
-    if (cached->key_len <= prefix_len || memcmp(cached->key, tree->shared->prefix, prefix_len) != 0 ||
-        !hr_tree_unlisted(tree, cached->key + prefix_len, cached->key_len - prefix_len)) {
+    if (cached->key_len <= prefix_len ||
+        memcmp(hr_cached_key(cached), tree->shared->prefix, prefix_len) != 0 ||
+        !hr_tree_unlisted(tree, hr_cached_key(cached) + prefix_len, cached->key_len - prefix_len)) {
         return;
     }
-    struct hr_overlay *overlay = hr_overlay_put(tree, cached->key + prefix_len, cached->key_len - prefix_len);
+    struct hr_overlay *overlay =
+        hr_overlay_put(tree, hr_cached_key(cached) + prefix_len, cached->key_len - prefix_len);
     if (overlay) {
         overlay->error = 0;
         overlay->kind = HR_KIND_FILE;
         overlay->size = cached->size;
         overlay->mtime_ns = cached->mtime_ns;
         overlay->file_id = cached->kind == HR_CACHED_WHOLE ? cached->file_id : 0;
-        snprintf(overlay->etag, sizeof overlay->etag, "%s", cached->etag);
+        snprintf(overlay->etag, sizeof overlay->etag, "%s", hr_cached_etag(cached));
     }
     if (hr_tree_list_mode(tree) == HR_LIST_NONE) {
-        hr_name_parents(tree, cached->key + prefix_len, cached->key_len - prefix_len);
+        hr_name_parents(tree, hr_cached_key(cached) + prefix_len, cached->key_len - prefix_len);
     }
     hr_listing_by_names(tree);
 }
@@ -211,8 +213,8 @@ static void note_opened(const struct hr_want *want)
 static void tell_trees(struct hr_want *want, const struct hr_cached *cached)
 {
     struct hr_plan *plan = want->plan;
-    const struct hr_cached *face =
-        hr_cache_face(plan->cache, &cached->source, cached->key, cached->key_len, cached->etag);
+    const struct hr_cached *face = hr_cache_face(plan->cache, cached->source, hr_cached_key(cached),
+                                                 cached->key_len, hr_cached_etag(cached));
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         struct hr_plan_tree *tree = plan->trees[i];
         hr_tree_resident(tree, cached);
@@ -261,7 +263,7 @@ static void arrived(struct hr_want *want, const struct hr_cached *cached)
         .size = cached->size,
         .mtime_ns = cached->mtime_ns,
         .file_id = cached->file_id,
-        .offset = cached->offset,
+        .offset = hr_cached_offset(cached),
     };
     if (want->waiters) {
         hr_cache_handed(plan->cache, cached->file_id);

@@ -55,8 +55,8 @@ static struct range cell_of(const struct hr_cached *face, uint64_t offset)
 static bool serves(const struct hr_plan_tree *tree, const struct hr_cached *face)
 {
     uint32_t prefix_len = tree->shared->prefix_len;
-    return memcmp(&tree->source, &face->source, sizeof tree->source) == 0 && face->key_len > prefix_len &&
-           memcmp(tree->shared->prefix, face->key, prefix_len) == 0;
+    return memcmp(&tree->source, face->source, sizeof tree->source) == 0 && face->key_len > prefix_len &&
+           memcmp(tree->shared->prefix, hr_cached_key(face), prefix_len) == 0;
 }
 
 /* Whose credentials ask: the job's own tree of the object, else any of its bucket. */
@@ -79,7 +79,7 @@ static struct hr_plan_tree *tree_for(struct hr_plan *plan, const struct hr_reade
     }
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         tree = plan->trees[i];
-        if (memcmp(&tree->source, &face->source, sizeof tree->source) == 0) {
+        if (memcmp(&tree->source, face->source, sizeof tree->source) == 0) {
             return tree;
         }
     }
@@ -158,7 +158,7 @@ static struct range holder(const struct asked *asked, uint64_t offset)
 {
     const struct hr_cached *there = hr_cache_segment(asked->plan->cache, asked->face->file_id, offset);
     if (there) {
-        return (struct range){there->offset, there->size};
+        return (struct range){hr_cached_offset(there), there->size};
     }
     const struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, offset);
     while (want && (offset < want->first || offset >= want->first + want->size)) {
@@ -201,7 +201,7 @@ static struct range range_for(const struct asked *asked, const struct hr_pattern
 static bool is_covered(const struct asked *asked, struct range range)
 {
     const struct hr_cached *there = hr_cache_segment(asked->plan->cache, asked->face->file_id, range.first);
-    if (there && there->offset + there->size >= range.first + range.bytes) {
+    if (there && hr_cached_offset(there) + there->size >= range.first + range.bytes) {
         hr_cache_announced(asked->plan->cache, there->file_id); /* it is read next */
         return true;
     }
@@ -272,7 +272,7 @@ static void answer_with(struct hr_plan *plan, const struct hr_asker *asker, cons
         .size = cached->size,
         .mtime_ns = cached->mtime_ns,
         .file_id = cached->file_id,
-        .offset = cached->kind == HR_CACHED_SEGMENT ? cached->offset : 0,
+        .offset = cached->kind == HR_CACHED_SEGMENT ? hr_cached_offset(cached) : 0,
     };
     asker->fn(asker->owner, asker->ticket, &answer);
 }
@@ -336,7 +336,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
             hr_tree_file_used(plan, there->file_id);
         }
         hr_cache_touch(plan->cache, there->file_id);
-        hr_window_served(plan, asked->reader, face_id, there->offset + there->size);
+        hr_window_served(plan, asked->reader, face_id, hr_cached_offset(there) + there->size);
         unsigned beyond = bring_ahead(asked, &pattern, in_parts);
         answer_with(plan, asker, there); /* nothing was started yet: it is still there */
         go_on_behind(asked, face_id, beyond);
@@ -387,7 +387,7 @@ static void ask_whole(const struct asked *asked, const struct hr_asker *asker)
         snprintf(message, sizeof message,
                  "%s/%.*s: %llu bytes are needed in one file, more than the cache may hold (cache_size %llu)",
                  hr_store_bucket(asked->tree->store), (int)(face->key_len < 160 ? face->key_len : 160),
-                 face->key, (unsigned long long)face->size, (unsigned long long)cache.budget_bytes);
+                 hr_cached_key(face), (unsigned long long)face->size, (unsigned long long)cache.budget_bytes);
         hr_tree_say(asked->tree, -ENOSPC, message);
         hr_answer_error(asker, -ENOSPC);
         return;
@@ -434,7 +434,7 @@ void hr_plan_segment(struct hr_plan *plan, const struct hr_reader *reader, const
     asked.tree = tree_for(plan, reader, face);
     hr_cache_touch(plan->cache, face->file_id);
     const struct hr_cached *object =
-        hr_cache_find(plan->cache, &face->source, face->key, face->key_len, face->etag);
+        hr_cache_find(plan->cache, face->source, hr_cached_key(face), face->key_len, hr_cached_etag(face));
     if (object && !hr_open_file_is_there(plan, object)) {
         hr_cache_drop(plan->cache, object->file_id);
         object = NULL;

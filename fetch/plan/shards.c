@@ -26,8 +26,8 @@ static bool is_stream(const char *key, uint32_t key_len)
 
 static void keep_lowest(struct hr_family *family, const struct hr_cached *face)
 {
-    if (!family->asked && (!family->lowest || strcmp(face->key, family->lowest) < 0)) {
-        char *lowest = strndup(face->key, face->key_len);
+    if (!family->asked && (!family->lowest || strcmp(hr_cached_key(face), family->lowest) < 0)) {
+        char *lowest = strndup(hr_cached_key(face), face->key_len);
         if (lowest) {
             free(family->lowest);
             family->lowest = lowest;
@@ -57,8 +57,8 @@ void hr_shard_begun(struct hr_plan *plan, uint64_t face_id, struct hr_shard_open
     ret->trusted = (first ? plan->shards->doubts : family->doubts) < HR_DOUBTS;
     ret->read_whole =
         family->whole_count >= HR_WHOLE_NEEDED && family->whole_count * 2 >= family->begun_count;
-    ret->stream = is_stream(face->key, face->key_len);
-    uint64_t name = hr_sibling_name(face->key, face->key_len);
+    ret->stream = is_stream(hr_cached_key(face), face->key_len);
+    uint64_t name = hr_sibling_name(hr_cached_key(face), face->key_len);
     family->doubts++;
     plan->shards->doubts += first;
     keep_begun(family, name);
@@ -92,7 +92,7 @@ void hr_shard_read_whole(struct hr_plan *plan, uint64_t face_id)
     if (!family) {
         return;
     }
-    uint64_t name = hr_sibling_name(face->key, face->key_len);
+    uint64_t name = hr_sibling_name(hr_cached_key(face), face->key_len);
     struct hr_sibling *sibling = hr_family_sibling(family, name);
     unsigned at = hr_family_begun_at(family, name);
     family->doubts = 0;

@@ -136,7 +136,7 @@ static void bring(struct hr_expected *expected)
         }
         uint64_t left = face->size - first, bytes = left < HR_CELL_BYTES ? left : HR_CELL_BYTES;
         const struct hr_cached *there = hr_cache_segment(plan->cache, face->file_id, first);
-        if (there && there->offset + there->size >= first + bytes) {
+        if (there && hr_cached_offset(there) + there->size >= first + bytes) {
             hr_cache_announced(plan->cache, there->file_id);
         } else if (!hr_want_add_range(tree, face, HR_WANT_SEGMENT, HR_REASON_WINDOW, first, bytes)) {
             return;
@@ -151,17 +151,18 @@ static void remember(struct hr_plan_tree *tree, const struct hr_cached *face)
 {
     uint32_t prefix_len = tree->shared->prefix_len;
     if (face->key_len <= prefix_len ||
-        !hr_tree_unlisted(tree, face->key + prefix_len, face->key_len - prefix_len)) {
+        !hr_tree_unlisted(tree, hr_cached_key(face) + prefix_len, face->key_len - prefix_len)) {
         return;
     }
-    struct hr_overlay *overlay = hr_overlay_put(tree, face->key + prefix_len, face->key_len - prefix_len);
+    struct hr_overlay *overlay =
+        hr_overlay_put(tree, hr_cached_key(face) + prefix_len, face->key_len - prefix_len);
     if (overlay) {
         overlay->error = 0;
         overlay->kind = HR_KIND_FILE;
         overlay->size = face->size;
         overlay->mtime_ns = face->mtime_ns;
         overlay->file_id = 0;
-        snprintf(overlay->etag, sizeof overlay->etag, "%s", face->etag);
+        snprintf(overlay->etag, sizeof overlay->etag, "%s", hr_cached_etag(face));
     }
 }
 

@@ -265,7 +265,7 @@ static bool same_version(struct hr_plan_tree *tree, uint32_t entry, const struct
     if (hr_index_etag(&tree->index, entry, etag, sizeof etag) <= 0) {
         return known->mtime_ns / 1000000000 == cached->mtime_ns / 1000000000;
     }
-    return strcmp(etag, cached->etag) == 0;
+    return strcmp(etag, hr_cached_etag(cached)) == 0;
 }
 
 bool hr_tree_doubted(const struct hr_plan_tree *tree, uint32_t entry)
@@ -299,16 +299,19 @@ void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached)
 {
     uint32_t entry;
     if (cached->kind == HR_CACHED_SEGMENT ||
-        memcmp(&tree->source, &cached->source, sizeof tree->source) != 0 ||
-        !hr_tree_entry_of(tree, cached->key, cached->key_len, &entry) || hr_tree_doubted(tree, entry) ||
-        !same_version(tree, entry, cached)) {
+        memcmp(&tree->source, cached->source, sizeof tree->source) != 0 ||
+        !hr_tree_entry_of(tree, hr_cached_key(cached), cached->key_len, &entry) ||
+        hr_tree_doubted(tree, entry) || !same_version(tree, entry, cached)) {
         return;
     }
     const struct hr_state *state = &tree->states->states[entry];
-    if (cached->kind == HR_CACHED_WHOLE) {
+    unsigned is = HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed));
+    bool older = cached->file_id < atomic_load_explicit(&state->file_id, memory_order_relaxed);
+    /* Of two that cannot be told apart (no ETag is listed) the one that came last. */
+    if (cached->kind == HR_CACHED_WHOLE && (is != HR_STATE_RESIDENT || !older)) {
         set_state(tree, entry, HR_STATE_RESIDENT, 0, cached->file_id);
-    } else if (HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed)) != HR_STATE_RESIDENT &&
-               hr_face_fits(tree->plan, cached->size, cached->etag)) {
+    } else if (cached->kind == HR_CACHED_FACE && is != HR_STATE_RESIDENT && (is != HR_STATE_FACE || !older) &&
+               hr_face_fits(tree->plan, cached->size, hr_cached_etag(cached))) {
         set_state(tree, entry, HR_STATE_FACE, 0, cached->file_id);
     }
 }
@@ -317,8 +320,9 @@ void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached)
 static void fall_back(struct hr_plan_tree *tree, uint32_t entry, const struct hr_cached *gone)
 {
     const struct hr_cached *face =
-        gone->kind == HR_CACHED_WHOLE && hr_face_fits(tree->plan, gone->size, gone->etag)
-            ? hr_cache_face(tree->plan->cache, &gone->source, gone->key, gone->key_len, gone->etag)
+        gone->kind == HR_CACHED_WHOLE && hr_face_fits(tree->plan, gone->size, hr_cached_etag(gone))
+            ? hr_cache_face(tree->plan->cache, gone->source, hr_cached_key(gone), gone->key_len,
+                            hr_cached_etag(gone))
             : NULL;
     if (face) {
         set_state(tree, entry, HR_STATE_FACE, 0, face->file_id);
@@ -331,10 +335,10 @@ void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
 {
     uint32_t entry;
     if (cached->kind == HR_CACHED_SEGMENT ||
-        memcmp(&tree->source, &cached->source, sizeof tree->source) != 0) {
+        memcmp(&tree->source, cached->source, sizeof tree->source) != 0) {
         return;
     }
-    if (hr_tree_entry_of(tree, cached->key, cached->key_len, &entry) &&
+    if (hr_tree_entry_of(tree, hr_cached_key(cached), cached->key_len, &entry) &&
         atomic_load_explicit(&tree->states->states[entry].file_id, memory_order_relaxed) == cached->file_id) {
         if (tree->marks[entry] & HR_ENTRY_SWEPT) {
             tree->plan->stats.swept_wasted_bytes += cached->size;
@@ -346,9 +350,10 @@ void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
         fall_back(tree, entry, cached);
     }
     uint32_t prefix_len = tree->shared->prefix_len;
-    if (cached->key_len > prefix_len && memcmp(cached->key, tree->shared->prefix, prefix_len) == 0) {
+    if (cached->key_len > prefix_len &&
+        memcmp(hr_cached_key(cached), tree->shared->prefix, prefix_len) == 0) {
         struct hr_overlay *overlay =
-            hr_overlay_find(tree, cached->key + prefix_len, cached->key_len - prefix_len);
+            hr_overlay_find(tree, hr_cached_key(cached) + prefix_len, cached->key_len - prefix_len);
         if (overlay && overlay->file_id == cached->file_id) {
             overlay->file_id = 0;
         }

@@ -269,8 +269,8 @@ static bool shuffles(const struct hr_epoch_left *left, const struct hr_cached *c
 {
     uint32_t entry;
     return is_current(left) &&
-           memcmp(&left->data.tree->source, &cached->source, sizeof cached->source) == 0 &&
-           hr_tree_entry_of(left->data.tree, cached->key, cached->key_len, &entry) &&
+           memcmp(&left->data.tree->source, cached->source, sizeof *cached->source) == 0 &&
+           hr_tree_entry_of(left->data.tree, hr_cached_key(cached), cached->key_len, &entry) &&
            index_of(left, entry, ret_index);
 }
 

@@ -158,7 +158,7 @@ struct hr_want *hr_want_add_range(struct hr_plan_tree *tree, const struct hr_cac
             return want;
         }
     }
-    struct hr_want *want = new_want(tree, id, id_len, face->key, face->key_len);
+    struct hr_want *want = new_want(tree, id, id_len, hr_cached_key(face), face->key_len);
     if (!want || (!head && !enter(want))) {
         free(want);
         return NULL;
@@ -173,7 +173,7 @@ struct hr_want *hr_want_add_range(struct hr_plan_tree *tree, const struct hr_cac
     want->object_bytes = face->size;
     want->face_id = face->file_id;
     want->mtime_ns = face->mtime_ns;
-    snprintf(want->etag, sizeof want->etag, "%s", face->etag);
+    snprintf(want->etag, sizeof want->etag, "%s", hr_cached_etag(face));
     enqueue(want, reason);
     return want;
 }

@@ -123,7 +123,7 @@ void hr_warm_bring_cell(struct hr_warm *warm)
     const struct hr_cached *there =
         error == 0 ? hr_cache_segment(plan->cache, cells->face_id, cells->at) : NULL;
     struct hr_want *want = NULL;
-    if (there && there->offset + there->size >= cells->at + bytes) {
+    if (there && hr_cached_offset(there) + there->size >= cells->at + bytes) {
         hr_cache_touch(plan->cache, there->file_id);
         warm->progress.there_bytes += bytes;
     } else if (error == 0) {

@@ -74,25 +74,30 @@ LAB_FN uint64_t segment_put(struct lab *lab, const char *key, uint64_t face_id, 
 }
 
 /* Is the segment's file there, 0400, and does it hold these bytes of the object? */
-LAB_FN bool segment_right(const struct lab *lab, const struct hr_cached *cached)
+LAB_FN bool range_right(const struct lab *lab, uint64_t file_id, const char *key, uint64_t offset,
+                        uint64_t size)
 {
     char path[PATH_MAX];
     struct stat st;
     struct hr_buf want;
-    lab_path(lab, cached->file_id, path);
+    lab_path(lab, file_id, path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
     }
-    lab_fill(&want, cached->key, cached->offset, cached->size);
-    char *got = malloc(cached->size + 1);
-    bool right = !fstat(fd, &st) && (st.st_mode & 07777) == 0400 && (uint64_t)st.st_size == cached->size &&
-                 read(fd, got, cached->size + 1) == (ssize_t)cached->size &&
-                 !memcmp(got, want.data, cached->size);
+    lab_fill(&want, key, offset, size);
+    char *got = malloc(size + 1);
+    bool right = !fstat(fd, &st) && (st.st_mode & 07777) == 0400 && (uint64_t)st.st_size == size &&
+                 read(fd, got, size + 1) == (ssize_t)size && !memcmp(got, want.data, size);
     free(got);
     hr_buf_release(&want);
     (void)close(fd);
     return right;
+}
+
+LAB_FN bool segment_right(const struct lab *lab, const struct hr_cached *cached)
+{
+    return range_right(lab, cached->file_id, hr_cached_key(cached), hr_cached_offset(cached), cached->size);
 }
 
 LAB_FN struct hr_cache_stats stats_of(struct lab *lab)
@@ -111,8 +116,9 @@ LAB_FN const struct hr_cached *find_face(struct lab *lab, const char *key)
 LAB_FN uint64_t id_at(struct lab *lab, uint64_t face_id, uint64_t offset)
 {
     const struct hr_cached *cached = hr_cache_segment(lab->cache, face_id, offset);
-    assert_true(!cached || (cached->kind == HR_CACHED_SEGMENT && cached->face_id == face_id &&
-                            cached->offset <= offset && offset - cached->offset < cached->size));
+    assert_true(!cached ||
+                (cached->kind == HR_CACHED_SEGMENT && hr_cached_face_id(cached) == face_id &&
+                 hr_cached_offset(cached) <= offset && offset - hr_cached_offset(cached) < cached->size));
     return cached ? cached->file_id : 0;
 }
 

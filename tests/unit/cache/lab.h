@@ -43,6 +43,7 @@ struct lab {
     uint64_t boot;
     unsigned writers;
     uint64_t faces_max;
+    bool awaited; /* puts wait for no others */
     /* evicted */
     unsigned evicted_count;
     unsigned evicted_kinds[3];
@@ -72,7 +73,7 @@ LAB_FN void lab_run_command(const char *command)
 LAB_FN void lab_evicted(void *owner, const struct hr_cached *cached)
 {
     struct lab *lab = owner;
-    assert_true(cached->key_len > 0 && strlen(cached->key) == cached->key_len);
+    assert_true(cached->key_len > 0 && strlen(hr_cached_key(cached)) == cached->key_len);
     if (lab->evicted_count < 4096) {
         lab->evicted_ids[lab->evicted_count] = cached->file_id;
     }
@@ -211,7 +212,8 @@ LAB_FN struct hr_put_options lab_options(struct lab_put *state, const char *key,
 LAB_FN int lab_begin(struct lab *lab, struct lab_put *state, const char *key, const char *etag, uint64_t size)
 {
     *state = (struct lab_put){.lab = lab};
-    const struct hr_put_options options = lab_options(state, key, etag, size);
+    struct hr_put_options options = lab_options(state, key, etag, size);
+    options.awaited = lab->awaited;
     return hr_put_begin(lab->cache, &options, &state->put);
 }
 

@@ -18,8 +18,8 @@ static void put_and_find(void **state)
         assert_non_null(cached);
         assert_true(cached->file_id == id && cached->size == sizes[i]);
         assert_int_equal(cached->mtime_ns, 1700000000123456789);
-        assert_string_equal(cached->key, key);
-        assert_string_equal(cached->etag, "e1");
+        assert_string_equal(hr_cached_key(cached), key);
+        assert_string_equal(hr_cached_etag(cached), "e1");
         assert_null(lab_find(lab, key, "e2"));
         assert_true(lab_file_right(lab, id, key, sizes[i]));
     }
@@ -361,7 +361,7 @@ static void close_with_puts_under_way(void **state)
 static void each_of_a_source_fn(void *owner, const struct hr_cached *cached)
 {
     unsigned *seen = owner;
-    *seen |= 1u << (cached->key[1] - '0');
+    *seen |= 1u << (hr_cached_key(cached)[1] - '0');
 }
 
 static void each_of_a_source(void **state)

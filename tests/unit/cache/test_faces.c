@@ -15,7 +15,7 @@ static void check_face(struct lab *lab, uint64_t id, const char *key, uint64_t s
     assert_ptr_equal(cached, find_face(lab, key));
     assert_int_equal(cached->kind, HR_CACHED_FACE);
     assert_true(cached->size == size && cached->file_id == id);
-    assert_string_equal(cached->key, key);
+    assert_string_equal(hr_cached_key(cached), key);
     lab_path(lab, id, path);
     assert_int_equal(lstat(path, &st), 0);
     assert_true(S_ISREG(st.st_mode) && (st.st_mode & 07777) == 0200);

@@ -20,8 +20,7 @@ static void tick(struct lab *lab)
 
 static void check_there(struct lab *lab, uint64_t id, uint64_t offset)
 {
-    const struct hr_cached cached = {.key = "k", .key_len = 1, .file_id = id, .offset = offset, .size = CELL};
-    assert_true(segment_right(lab, &cached));
+    assert_true(range_right(lab, id, "k", offset, CELL));
 }
 
 static void keeps_its_name(void **state)

@@ -7,17 +7,19 @@
 
 static struct hr_object *new_segment(uint64_t face_id, uint64_t offset, uint64_t size)
 {
-    struct hr_object *object = calloc(1, sizeof(*object));
-    assert_non_null(object);
-    object->cached = (struct hr_cached){
-        .kind = HR_CACHED_SEGMENT, .face_id = face_id, .offset = offset, .size = size, .file_id = 1};
-    return object;
+    struct hr_object_segment *segment = calloc(1, sizeof(*segment));
+    assert_non_null(segment);
+    segment->object.cached = (struct hr_cached){.kind = HR_CACHED_SEGMENT, .size = size, .file_id = 1};
+    segment->face_id = face_id;
+    segment->offset = offset;
+    return &segment->object;
 }
 
 static bool holds(const struct hr_object *object, uint64_t face_id, uint64_t offset, uint64_t size)
 {
-    return object->cached.face_id == face_id && object->cached.offset <= offset &&
-           offset + size <= object->cached.offset + object->cached.size;
+    uint64_t first = hr_cached_offset(&object->cached);
+    return hr_cached_face_id(&object->cached) == face_id && first <= offset &&
+           offset + size <= first + object->cached.size;
 }
 
 struct model {
@@ -39,7 +41,8 @@ static void check_at(const struct hr_segments *segments, const struct model *mod
         if (holds(model->list[i], face_id, offset, 1) && cached->size > longest) {
             longest = cached->size;
         }
-        if (cached->face_id == face_id && cached->offset / HR_CELL_BYTES == offset / HR_CELL_BYTES) {
+        if (hr_cached_face_id(cached) == face_id &&
+            hr_cached_offset(cached) / HR_CELL_BYTES == offset / HR_CELL_BYTES) {
             count++;
             bytes += cached->size;
         }
@@ -49,7 +52,7 @@ static void check_at(const struct hr_segments *segments, const struct model *mod
     assert_true(is_count == count && is_bytes == bytes);
 }
 
-static void forget(struct hr_segments *segments, struct model *model, struct hr_object *faces,
+static void forget(struct hr_segments *segments, struct model *model, struct hr_object_face *faces,
                    struct hr_object *object)
 {
     size_t at = 0;
@@ -57,7 +60,7 @@ static void forget(struct hr_segments *segments, struct model *model, struct hr_
         assert_true(++at < model->count);
     }
     model->list[at] = model->list[--model->count];
-    hr_segments_remove(segments, &faces[object->cached.face_id - 1], object);
+    hr_segments_remove(segments, &faces[hr_cached_face_id(&object->cached) - 1].object, object);
     free(object);
 }
 
@@ -65,12 +68,12 @@ static void random_ranges(void **state)
 {
     (void)state;
     struct hr_segments segments = {0};
-    struct hr_object *faces = calloc(3, sizeof(*faces));
+    struct hr_object_face *faces = calloc(3, sizeof(*faces));
     static struct model model;
     model.count = 0;
     srand(7);
     for (int f = 0; f < 3; f++) {
-        faces[f].cached.file_id = (uint64_t)f + 1;
+        faces[f].object.cached.file_id = (uint64_t)f + 1;
     }
     for (int step = 0; step < 30000; step++) {
         uint64_t face_id = 1 + (uint64_t)(rand() % 3);
@@ -88,14 +91,14 @@ static void random_ranges(void **state)
             struct hr_object *segment = new_segment(face_id, offset, size);
             struct hr_object *inside = NULL;
             while ((inside = hr_segments_inside(&segments, face_id, offset, size))) {
-                assert_true(holds(segment, face_id, inside->cached.offset, inside->cached.size));
+                assert_true(holds(segment, face_id, hr_cached_offset(&inside->cached), inside->cached.size));
                 forget(&segments, &model, faces, inside);
             }
             for (size_t i = 0; i < model.count; i++) {
                 const struct hr_cached *left = &model.list[i]->cached;
-                assert_false(holds(segment, left->face_id, left->offset, left->size));
+                assert_false(holds(segment, hr_cached_face_id(left), hr_cached_offset(left), left->size));
             }
-            assert_int_equal(hr_segments_add(&segments, &faces[face_id - 1], segment), 0);
+            assert_int_equal(hr_segments_add(&segments, &faces[face_id - 1].object, segment), 0);
             model.list[model.count++] = segment;
         }
         if (model.count && rand() % 3 == 0) {
@@ -109,7 +112,7 @@ static void random_ranges(void **state)
     }
     assert_true(!segments.count && !segments.cells); /* cells go with their last segment */
     for (int f = 0; f < 3; f++) {
-        assert_null(faces[f].face.segments);
+        assert_null(faces[f].segments);
     }
     free(faces);
 }
@@ -120,11 +123,11 @@ static void terabytes(void **state)
     (void)state;
     enum { CELLS = 1 << 18 };
     struct hr_segments segments = {0};
-    struct hr_object *face = calloc(1, sizeof(*face));
-    face->cached.file_id = 1;
+    struct hr_object_face *face = calloc(1, sizeof(*face));
+    face->object.cached.file_id = 1;
     for (uint64_t i = 0; i < CELLS; i++) {
         uint64_t cell = i * 7919 % CELLS;
-        assert_int_equal(hr_segments_add(&segments, face, new_segment(1, cell * CELL, CELL)), 0);
+        assert_int_equal(hr_segments_add(&segments, &face->object, new_segment(1, cell * CELL, CELL)), 0);
     }
     for (uint64_t i = 0; i < CELLS; i++) {
         uint64_t offset = i * CELL + hr_mix64(i) % CELL;
@@ -133,9 +136,9 @@ static void terabytes(void **state)
     }
     assert_null(hr_segments_at(&segments, 1, CELLS * CELL));
     assert_int_equal(segments.count, CELLS);
-    while (face->face.segments) {
-        struct hr_object *segment = face->face.segments;
-        hr_segments_remove(&segments, face, segment);
+    while (face->segments) {
+        struct hr_object *segment = face->segments;
+        hr_segments_remove(&segments, &face->object, segment);
         free(segment);
     }
     assert_true(!segments.count && !segments.cells);

@@ -51,7 +51,7 @@ static void start_next(struct stream *stream, struct lab_put *state)
     struct hr_put_options options = {.source = lab_source, .etag = "e", .done = on_done, .owner = state};
     if (face) {
         const struct hr_cached *cached = hr_cache_by_id(stream->lab->cache, face);
-        (void)snprintf(key, sizeof(key), "%s", cached->key);
+        (void)snprintf(key, sizeof(key), "%s", hr_cached_key(cached));
         options.kind = HR_CACHED_SEGMENT;
         options.face_id = face;
         options.offset = (uint64_t)(i % 16) * CELL;
@@ -100,11 +100,11 @@ static unsigned segments_right;
 static void check_one(void *owner, const struct hr_cached *cached)
 {
     struct lab *lab = owner;
-    int i = atoi(cached->key + 3);
+    int i = atoi(hr_cached_key(cached) + 3);
     highest_id = cached->file_id > highest_id ? cached->file_id : highest_id;
     if (cached->kind == HR_CACHED_WHOLE) {
         assert_int_equal(cached->size, size_of_key(i));
-        assert_true(lab_file_right(lab, cached->file_id, cached->key, cached->size));
+        assert_true(lab_file_right(lab, cached->file_id, hr_cached_key(cached), cached->size));
         return;
     }
     assert_true(cached->kind == HR_CACHED_FACE && i % 4 == 0 && cached->size == 16 * CELL);

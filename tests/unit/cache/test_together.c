@@ -71,6 +71,10 @@ static void together(struct hr_work *first)
     book->group_count++;
 }
 
+static const struct hr_work_kind single = {.run = run, .done = done};
+static const struct hr_work_kind blocking = {.run = block, .done = done};
+static const struct hr_work_kind grouped = {.run = run, .done = done, .together = together};
+
 static void batch_end(void *owner)
 {
     struct book *book = owner;
@@ -90,7 +94,9 @@ static void waiting_work_is_taken_together(void **state)
     for (unsigned i = 0; i < WORKS; i++) {
         bool alone = i == 0 || i == 21;
         book.entries[i] = (struct entry){
-            .work = {.run = i == 0 ? block : run, .done = done, .together = alone ? NULL : together},
+            .work = {.kind = i == 0  ? &blocking
+                             : alone ? &single
+                                     : &grouped},
             .book = &book,
         };
         hr_writers_push(writers, &book.entries[i].work);
@@ -134,7 +140,7 @@ static void urgent_work_goes_first(void **state)
     assert_int_equal(hr_writers_new(1, book.loop, batch_end, &book, &book.writers), 0);
     for (unsigned i = 0; i < book.most; i++) {
         book.entries[i] = (struct entry){
-            .work = {.run = i == 0 ? block : run, .done = done, .urgent = i == 6},
+            .work = {.kind = i == 0 ? &blocking : &single, .urgent = i == 6},
             .book = &book,
         };
         hr_writers_push(book.writers, &book.entries[i].work);
@@ -156,7 +162,7 @@ static void push_patient(struct book *book, struct hr_writers *writers, unsigned
 {
     for (unsigned i = 0; i < count; i++) {
         book->entries[i] = (struct entry){
-            .work = {.run = run, .done = done, .together = together, .patient = true},
+            .work = {.kind = &grouped, .patient = true},
             .book = book,
         };
         hr_writers_push(writers, &book->entries[i].work);
@@ -248,6 +254,8 @@ static void nothing(struct hr_work *work)
     (void)work;
 }
 
+static const struct hr_work_kind blocking_alone = {.run = block, .done = nothing};
+
 /* Of many objects that wait for the writer some are wrong, some have a CRC beside the MD5, some nothing to
  * prove, some come in two parts, one is empty. */
 static void objects_are_proven_together(void **state)
@@ -261,7 +269,7 @@ static void objects_are_proven_together(void **state)
     lab.writers = 1;
     lab_open(&lab);
     assert_int_equal(sem_init(&book.go, 0, 0), 0);
-    book.entries[0] = (struct entry){.work = {.run = block, .done = nothing}, .book = &book};
+    book.entries[0] = (struct entry){.work = {.kind = &blocking_alone}, .book = &book};
     hr_writers_push(lab.cache->writers, &book.entries[0].work);
     for (unsigned i = 0; i < PUTS; i++) {
         size_t size = i == 7 ? 0 : 500 + 997 * i;

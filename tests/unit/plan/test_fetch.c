@@ -285,6 +285,65 @@ static void test_second_life_asks_nothing(void **state)
     assert_int_equal(lab->s3->lists, 1);
 }
 
+static void on_version(void *owner, struct hr_put *put, int error, const struct hr_cached *cached)
+{
+    struct lab *lab = owner;
+    (void)put;
+    assert_int_equal(error, 0);
+    lab->answers[1].times++;
+    lab->answers[1].answer.file_id = cached->file_id;
+}
+
+static bool is_put(struct lab *lab)
+{
+    return lab->answers[1].times > 0;
+}
+
+static uint64_t put_version(struct lab *lab, const char *key, const char *etag)
+{
+    const struct hr_put_options options = {
+        .source = hr_tree_get(lab->plan, lab->tree)->source,
+        .key = key,
+        .key_len = (uint32_t)strlen(key),
+        .etag = etag,
+        .mtime_ns = 1795255200000000000, /* as s3.h's */
+        .done = on_version,
+        .owner = lab,
+    };
+    struct hr_put *put = NULL;
+    lab->answers[1].times = 0;
+    assert_int_equal(hr_put_begin(lab->cache, &options, &put), 0);
+    hr_put_finish(put, NULL);
+    lab_until(lab, is_put);
+    return lab->answers[1].answer.file_id;
+}
+
+/* A listing without ETags takes a version by size and time: of several that fit, the one that came last. */
+static void test_last_of_versions_that_look_alike(void **state)
+{
+    enum { KEYS = 16 };
+    struct lab *lab = *state;
+    uint64_t newest[KEYS];
+    char key[16];
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "k%02d", i);
+        s3_add(lab->s3, key, 0)->listed_etag[0] = '\0';
+    }
+    lab_open(lab, &(struct lab_options){0});
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "k%02d", i);
+        put_version(lab, key, "one");
+        newest[i] = put_version(lab, key, "two");
+    }
+    lab_list(lab);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "k%02d", i);
+        assert_int_equal(HR_STATE_KIND(lab_word(lab, key)), HR_STATE_RESIDENT);
+        assert_true(lab_file_id(lab, key) == newest[i]);
+    }
+    lab_settle(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +362,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_promise_that_nobody_knows_of, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_stale_and_wild_fetches_do_nothing, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_second_life_asks_nothing, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_last_of_versions_that_look_alike, lab_set_up, lab_tear_down),
     };
     return cmocka_run_group_tests_name("plan fetch", tests, NULL, NULL);
 }
