@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/crypto.h>
-
 void hr_secret_zero(void *bytes, size_t len)
 {
-    OPENSSL_cleanse(bytes, len);
+    explicit_bzero(bytes, len);
 }
 
 void hr_secret_free(char *secret)

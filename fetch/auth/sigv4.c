@@ -17,27 +17,35 @@
  */
 #define CANONICAL_MAX_BYTES (256 * 1024)
 #define DAY_BYTES 8 /* "20130524" */
-/* What the texts of a GET come to, so that their buffers are made once: a canonical request has 300 to 600
- * bytes, what is signed 150, the header's value 250 and the names of its headers. */
+/* What a GET's canonical request comes to, 300 to 600 bytes without a session token, and is kept for the
+ * next. */
 #define CANONICAL_LIKELY_BYTES 1024
-#define TEXT_LIKELY_BYTES 256
-#define HEADER_LIKELY_BYTES 512
+#define REGION_BYTES 64
+#define SERVICE_BYTES 32
+#define SCOPE_BYTES (DAY_BYTES + REGION_BYTES + SERVICE_BYTES + 16)
+#define SCHEME "AWS4-HMAC-SHA256"
 
 struct hr_sigv4_signer {
-    struct hr_hmac *key; /* of the day */
+    struct hr_hmac *key; /* of the day, begun with the lines that the second's signatures have in common */
     char *secret;        /* what `key` was derived from; NULL: nothing cached */
-    char day[DAY_BYTES + 1];
-    char region[64];
-    char service[32];
+    char date[HR_SIGV4_DATE_BYTES]; /* the second; "": not begun */
+    char region[REGION_BYTES];
+    char service[SERVICE_BYTES];
+    char scope[SCOPE_BYTES]; /* "20130524/us-east-1/s3/aws4_request" */
+    struct hr_digest_ctx *sha256;
+    struct hr_buf canonical; /* memory for one, empty between requests */
 };
 
 int hr_sigv4_signer_new(struct hr_sigv4_signer **ret)
 {
     struct hr_sigv4_signer *signer = calloc(1, sizeof(*signer));
+    int r = signer != NULL ? hr_digest_new(HR_DIGEST_SHA256, &signer->sha256) : -ENOMEM;
 
-    if (signer == NULL) {
-        return -ENOMEM;
+    if (r < 0) {
+        free(signer);
+        return r;
     }
+    hr_buf_init(&signer->canonical, CANONICAL_MAX_BYTES);
     *ret = signer;
     return 0;
 }
@@ -47,6 +55,8 @@ void hr_sigv4_signer_free(struct hr_sigv4_signer *signer)
     if (signer != NULL) {
         hr_secret_free(signer->secret);
         hr_hmac_free(signer->key);
+        hr_digest_free(signer->sha256);
+        hr_buf_release(&signer->canonical);
         free(signer);
     }
 }
@@ -62,52 +72,66 @@ void hr_sigv4_date(int64_t unix_s, char ret[HR_SIGV4_DATE_BYTES])
     }
 }
 
-static int sorted_headers(const struct hr_sigv4_request *request, struct hr_sigv4_header *ret_sorted)
+struct header {
+    const char *name, *value;
+    size_t name_len, value_len;
+};
+
+/* By name; *ret_bytes: what their names and values come to. */
+static int sort_headers(const struct hr_sigv4_request *request, struct header *ret_sorted, size_t *ret_bytes)
 {
+    size_t bytes = 0;
+
     if (request->header_count == 0 || request->header_count > HR_SIGV4_HEADERS_MAX) {
         return -EINVAL;
     }
     for (unsigned i = 0; i < request->header_count; i++) { /* a handful, and nearly sorted */
+        const struct hr_sigv4_header *header = &request->headers[i];
         unsigned at = i;
 
-        for (; at > 0 && strcmp(ret_sorted[at - 1].name, request->headers[i].name) > 0; at--) {
+        for (; at > 0 && strcmp(ret_sorted[at - 1].name, header->name) > 0; at--) {
             ret_sorted[at] = ret_sorted[at - 1];
         }
-        ret_sorted[at] = request->headers[i];
+        ret_sorted[at] =
+            (struct header){header->name, header->value, strlen(header->name), strlen(header->value)};
+        bytes += ret_sorted[at].name_len + ret_sorted[at].value_len;
     }
+    *ret_bytes = bytes;
     return 0;
 }
 
-/* One text after the other; the list ends with NULL. */
-static int append_all(struct hr_buf *out, const char *const *texts)
+/* Texts are put together in memory that was reserved for all of them. */
+static char *put(char *at, const char *bytes, size_t len)
 {
-    int r = 0;
-
-    for (; *texts != NULL && r == 0; texts++) {
-        r = hr_buf_puts(out, *texts);
-    }
-    return r;
+    memcpy(at, bytes, len);
+    return at + len;
 }
 
-#define APPEND(out, ...) append_all(out, (const char *const[]){__VA_ARGS__, NULL})
+static char *put_text(char *at, const char *text)
+{
+    return put(at, text, strlen(text));
+}
 
 /* Outer blanks are dropped, inner runs become one: both ends must agree on what proxies may change. */
-static int append_folded(const char *value, struct hr_buf *out)
+static char *put_folded(char *at, const char *value, size_t len)
 {
-    const char *word = value + strspn(value, " \t");
-    int r = 0;
+    const char *word = value;
 
-    while (*word != '\0' && r == 0) {
-        size_t len = strcspn(word, " \t");
-        const char *next = word + len + strspn(word + len, " \t");
+    if (memchr(value, ' ', len) == NULL && memchr(value, '\t', len) == NULL) {
+        return put(at, value, len);
+    }
+    word += strspn(word, " \t");
+    while (*word != '\0') {
+        size_t word_len = strcspn(word, " \t");
+        const char *next = word + word_len + strspn(word + word_len, " \t");
 
-        r = hr_buf_append(out, word, len);
-        if (r == 0 && *next != '\0') {
-            r = hr_buf_append(out, " ", 1);
+        at = put(at, word, word_len);
+        if (*next != '\0') {
+            *at++ = ' ';
         }
         word = next;
     }
-    return r;
+    return at;
 }
 
 struct query_part {
@@ -135,12 +159,13 @@ static int compare_parts(const void *a, const void *b)
     return order != 0 ? order : compare_text(left->text, left->len, right->text, right->len);
 }
 
-static int append_query(const char *query, struct hr_buf *out)
+/* Has room for twice the query: a part without a value gets its '='. */
+static int put_query(char **at, const char *query)
 {
     struct query_part parts[QUERY_PARTS_MAX];
     size_t count = 0;
 
-    for (const char *p = query; p != NULL && *p != '\0';) {
+    for (const char *p = query; *p != '\0';) {
         size_t len = strcspn(p, "&");
 
         if (len > 0) {
@@ -154,103 +179,77 @@ static int append_query(const char *query, struct hr_buf *out)
     }
     qsort(parts, count, sizeof(parts[0]), compare_parts);
     for (size_t i = 0; i < count; i++) {
-        int r = i > 0 ? hr_buf_append(out, "&", 1) : 0;
-
-        if (r == 0) {
-            r = hr_buf_append(out, parts[i].text, parts[i].len);
-        }
-        if (r == 0 && parts[i].name_len == parts[i].len) {
-            r = hr_buf_append(out, "=", 1);
-        }
-        if (r < 0) {
-            return r;
-        }
+        *at = i > 0 ? put(*at, "&", 1) : *at;
+        *at = put(*at, parts[i].text, parts[i].len);
+        *at = parts[i].name_len == parts[i].len ? put(*at, "=", 1) : *at;
     }
     return 0;
 }
 
-static int append_signed_names(const struct hr_sigv4_header *sorted, unsigned count, struct hr_buf *out)
+static char *put_names(char *at, const struct header *sorted, unsigned count)
 {
-    int r = 0;
-
-    for (unsigned i = 0; i < count && r == 0; i++) {
-        r = APPEND(out, i > 0 ? ";" : "", sorted[i].name);
+    for (unsigned i = 0; i < count; i++) {
+        at = i > 0 ? put(at, ";", 1) : at;
+        at = put(at, sorted[i].name, sorted[i].name_len);
     }
-    return r;
+    return at;
+}
+
+/* Appends; `header_bytes` is what sort_headers said. */
+static int canonical(const struct hr_sigv4_request *request, const struct header *sorted, size_t header_bytes,
+                     struct hr_buf *out)
+{
+    const char *query = request->query != NULL ? request->query : "";
+    size_t method_len = strlen(request->method), hash_len = strlen(request->payload_hash);
+    size_t path_len = (size_t)(strchrnul(request->path, '?') - request->path);
+    /* The names stand twice; a ':', a ';' and a line's end for each, and the lines' ends beside them. */
+    size_t most = method_len + path_len + 2 * strlen(query) + 2 * header_bytes + 3 * request->header_count +
+                  hash_len + sizeof("/\n\n\n\n\n\n");
+    int r = hr_buf_reserve(out, most);
+
+    if (r < 0) {
+        return r;
+    }
+    char *at = put(out->data + out->len, request->method, method_len);
+    *at++ = '\n';
+    at = path_len > 0 ? put(at, request->path, path_len) : put(at, "/", 1);
+    *at++ = '\n';
+    if (*query != '\0') {
+        r = put_query(&at, query);
+        if (r < 0) {
+            out->data[out->len] = '\0';
+            return r;
+        }
+    }
+    *at++ = '\n';
+    for (unsigned i = 0; i < request->header_count; i++) {
+        at = put(at, sorted[i].name, sorted[i].name_len);
+        *at++ = ':';
+        at = put_folded(at, sorted[i].value, sorted[i].value_len);
+        *at++ = '\n';
+    }
+    *at++ = '\n';
+    at = put_names(at, sorted, request->header_count);
+    *at++ = '\n';
+    at = put(at, request->payload_hash, hash_len);
+    *at = '\0';
+    out->len = (size_t)(at - out->data);
+    return 0;
 }
 
 int hr_sigv4_canonical(const struct hr_sigv4_request *request, struct hr_buf *out)
 {
-    struct hr_sigv4_header sorted[HR_SIGV4_HEADERS_MAX];
-    int r = sorted_headers(request, sorted);
+    struct header sorted[HR_SIGV4_HEADERS_MAX];
+    size_t bytes = 0;
+    int r = sort_headers(request, sorted, &bytes);
 
-    if (r < 0) {
-        return r;
-    }
-    r = APPEND(out, request->method, "\n", request->path[0] != '\0' ? request->path : "/", "\n");
-    if (r == 0) {
-        r = append_query(request->query, out);
-    }
-    if (r == 0) {
-        r = hr_buf_append(out, "\n", 1);
-    }
-    for (unsigned i = 0; i < request->header_count && r == 0; i++) {
-        r = APPEND(out, sorted[i].name, ":");
-        if (r == 0) {
-            r = append_folded(sorted[i].value, out);
-        }
-        if (r == 0) {
-            r = hr_buf_append(out, "\n", 1);
-        }
-    }
-    if (r == 0) {
-        r = hr_buf_append(out, "\n", 1);
-    }
-    if (r == 0) {
-        r = append_signed_names(sorted, request->header_count, out);
-    }
-    return r < 0 ? r : APPEND(out, "\n", request->payload_hash);
-}
-
-static int append_scope(const struct hr_sigv4_request *request, struct hr_buf *out)
-{
-    int r = hr_buf_append(out, request->date, DAY_BYTES);
-
-    return r < 0 ? r : APPEND(out, "/", request->region, "/", request->service, "/aws4_request");
-}
-
-int hr_sigv4_string_to_sign(const struct hr_sigv4_request *request, struct hr_buf *out)
-{
-    hr_cleanup(hr_buf_release) struct hr_buf canonical = HR_BUF_INIT(CANONICAL_MAX_BYTES);
-    uint8_t digest[HR_SHA256_BYTES];
-    char hex[2 * HR_SHA256_BYTES + 1];
-    int r;
-
-    if (strlen(request->date) != HR_SIGV4_DATE_BYTES - 1) {
-        return -EINVAL;
-    }
-    r = hr_buf_reserve(&canonical, CANONICAL_LIKELY_BYTES);
-    if (r == 0) {
-        r = hr_sigv4_canonical(request, &canonical);
-    }
-    if (r == 0) {
-        r = hr_digest(HR_DIGEST_SHA256, canonical.data, canonical.len, digest);
-    }
-    if (r < 0) {
-        return r;
-    }
-    hr_hex_encode(digest, sizeof(digest), hex);
-    r = APPEND(out, "AWS4-HMAC-SHA256\n", request->date, "\n");
-    if (r == 0) {
-        r = append_scope(request, out);
-    }
-    return r < 0 ? r : APPEND(out, "\n", hex);
+    return r < 0 ? r : canonical(request, sorted, bytes, out);
 }
 
 static bool key_is_cached(const struct hr_sigv4_signer *signer, const struct hr_credentials *credentials,
                           const struct hr_sigv4_request *request)
 {
-    return signer->secret != NULL && memcmp(signer->day, request->date, DAY_BYTES) == 0 &&
+    return signer->secret != NULL && memcmp(signer->scope, request->date, DAY_BYTES) == 0 &&
            strcmp(signer->region, request->region) == 0 && strcmp(signer->service, request->service) == 0 &&
            strcmp(signer->secret, credentials->secret) == 0;
 }
@@ -316,55 +315,108 @@ static int refresh_key(struct hr_sigv4_signer *signer, const struct hr_credentia
         return r;
     }
     signer->secret = secret;
-    memcpy(signer->day, request->date, DAY_BYTES);
+    signer->date[0] = '\0';
     (void)snprintf(signer->region, sizeof(signer->region), "%s", request->region);
     (void)snprintf(signer->service, sizeof(signer->service), "%s", request->service);
+    (void)snprintf(signer->scope, sizeof(signer->scope), "%.8s/%s/%s/aws4_request", request->date,
+                   request->region, request->service);
+    return 0;
+}
+
+/* What is signed is four lines, of which only the last, the canonical request's hash, is of one request: the
+ * key's state behind the others is kept for the second. */
+static int refresh_begin(struct hr_sigv4_signer *signer, const char *date)
+{
+    char lines[sizeof(SCHEME) + HR_SIGV4_DATE_BYTES + SCOPE_BYTES + 3];
+    int len;
+    int r;
+
+    if (strcmp(signer->date, date) == 0) {
+        return 0;
+    }
+    len = snprintf(lines, sizeof(lines), SCHEME "\n%s\n%s\n", date, signer->scope);
+    signer->date[0] = '\0';
+    r = hr_hmac_begin(signer->key, lines, (size_t)len);
+    if (r == 0) {
+        memcpy(signer->date, date, sizeof(signer->date));
+    }
+    return r;
+}
+
+static int hash_canonical(struct hr_sigv4_signer *signer, const struct hr_sigv4_request *request,
+                          const struct header *sorted, size_t header_bytes,
+                          char ret_hex[2 * HR_SHA256_BYTES + 1])
+{
+    struct hr_buf *text = &signer->canonical;
+    uint8_t digest[HR_SHA256_BYTES];
+    int r = text->data == NULL ? hr_buf_reserve(text, CANONICAL_LIKELY_BYTES) : 0;
+
+    r = r < 0 ? r : canonical(request, sorted, header_bytes, text);
+    if (r < 0) {
+        return r;
+    }
+    r = hr_digest_restart(signer->sha256);
+    r = r < 0 ? r : hr_digest_update(signer->sha256, text->data, text->len);
+    r = r < 0 ? r : hr_digest_final(signer->sha256, digest);
+    hr_secret_zero(text->data, text->len); /* session token, customer key */
+    hr_buf_reset(text);
+    if (text->cap > CANONICAL_LIKELY_BYTES) {
+        hr_buf_release(text);
+    }
+    if (r == 0) {
+        hr_hex_encode(digest, sizeof(digest), ret_hex);
+    }
+    return r;
+}
+
+static int append_authorization(const struct hr_sigv4_signer *signer, const char *access_key_id,
+                                const struct header *sorted, unsigned count, size_t header_bytes,
+                                const char *signature, struct hr_buf *out)
+{
+    static const char credential[] = SCHEME " Credential=", names[] = ", SignedHeaders=",
+                      last[] = ", Signature=";
+    size_t most = sizeof(credential) + strlen(access_key_id) + 1 + strlen(signer->scope) + sizeof(names) +
+                  header_bytes + count + sizeof(last) + strlen(signature);
+    int r = hr_buf_reserve(out, most);
+
+    if (r < 0) {
+        return r;
+    }
+    char *at = put(out->data + out->len, credential, sizeof(credential) - 1);
+    at = put_text(at, access_key_id);
+    *at++ = '/';
+    at = put_text(at, signer->scope);
+    at = put(at, names, sizeof(names) - 1);
+    at = put_names(at, sorted, count);
+    at = put(at, last, sizeof(last) - 1);
+    at = put_text(at, signature);
+    *at = '\0';
+    out->len = (size_t)(at - out->data);
     return 0;
 }
 
 int hr_sigv4_sign(struct hr_sigv4_signer *signer, const struct hr_credentials *credentials,
                   const struct hr_sigv4_request *request, struct hr_buf *out)
 {
-    hr_cleanup(hr_buf_release) struct hr_buf text = HR_BUF_INIT(CANONICAL_MAX_BYTES);
-    struct hr_sigv4_header sorted[HR_SIGV4_HEADERS_MAX];
-    uint8_t signature[HR_SHA256_BYTES];
+    struct header sorted[HR_SIGV4_HEADERS_MAX];
     char hex[2 * HR_SHA256_BYTES + 1];
+    uint8_t signature[HR_SHA256_BYTES];
+    size_t header_bytes = 0;
     int r;
 
-    if (credentials->access_key_id == NULL || credentials->secret == NULL) {
+    if (credentials->access_key_id == NULL || credentials->secret == NULL ||
+        strlen(request->date) != HR_SIGV4_DATE_BYTES - 1) {
         return -EINVAL;
     }
-    r = hr_buf_reserve(&text, TEXT_LIKELY_BYTES);
-    if (r == 0) {
-        r = hr_sigv4_string_to_sign(request, &text);
-    }
-    if (r == 0) {
-        r = refresh_key(signer, credentials, request);
-    }
-    if (r == 0) {
-        r = hr_hmac_sign(signer->key, text.data, text.len, signature);
-    }
-    if (r == 0) {
-        r = sorted_headers(request, sorted);
-    }
+    r = sort_headers(request, sorted, &header_bytes);
+    r = r < 0 ? r : hash_canonical(signer, request, sorted, header_bytes, hex);
+    r = r < 0 ? r : refresh_key(signer, credentials, request);
+    r = r < 0 ? r : refresh_begin(signer, request->date);
+    r = r < 0 ? r : hr_hmac_sign(signer->key, hex, sizeof(hex) - 1, signature);
     if (r < 0) {
         return r;
     }
     hr_hex_encode(signature, sizeof(signature), hex);
-    if (out->ceiling >= HEADER_LIKELY_BYTES && out->len == 0) {
-        r = hr_buf_reserve(out, HEADER_LIKELY_BYTES);
-    }
-    if (r == 0) {
-        r = APPEND(out, "AWS4-HMAC-SHA256 Credential=", credentials->access_key_id, "/");
-    }
-    if (r == 0) {
-        r = append_scope(request, out);
-    }
-    if (r == 0) {
-        r = hr_buf_puts(out, ", SignedHeaders=");
-    }
-    if (r == 0) {
-        r = append_signed_names(sorted, request->header_count, out);
-    }
-    return r < 0 ? r : APPEND(out, ", Signature=", hex);
+    return append_authorization(signer, credentials->access_key_id, sorted, request->header_count,
+                                header_bytes, hex, out);
 }

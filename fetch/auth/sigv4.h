@@ -1,7 +1,9 @@
 /* AWS Signature Version 4 in the Authorization header, as S3 wants it: path and query are signed as they are
  * sent (encoded once, never normalised), the query sorted.
  *
- * Pure functions over the caller's data; a signer caches the day's signing key and is owned by one thread. */
+ * Pure functions over the caller's data, but for a signer: it keeps the day's signing key, what the second's
+ * signatures begin with and the memory of the last canonical request, and is used by one thread (a store's
+ * signs on the main loop). */
 #ifndef HR_AUTH_SIGV4_H
 #define HR_AUTH_SIGV4_H
 
@@ -22,7 +24,7 @@ struct hr_sigv4_header {
 
 struct hr_sigv4_request {
     const char *method;
-    const char *path;  /* percent-encoded as sent; "" is "/" */
+    const char *path;  /* percent-encoded as sent, up to its end or a '?'; "" is "/" */
     const char *query; /* percent-encoded as sent, without '?', any order; "" or NULL: none */
     /* All that are to be signed: host, x-amz-date, x-amz-content-sha256, x-amz-security-token, ... Any order.
      */
@@ -34,7 +36,7 @@ struct hr_sigv4_request {
     const char *service;
 };
 
-struct hr_sigv4_signer; /* the cached signing key: by secret, day, region and service */
+struct hr_sigv4_signer; /* the cached signing key: by secret, time, region and service */
 int hr_sigv4_signer_new(struct hr_sigv4_signer **ret);
 void hr_sigv4_signer_free(struct hr_sigv4_signer *signer); /* zeroes it; accepts NULL */
 
@@ -43,7 +45,6 @@ void hr_sigv4_date(int64_t unix_s, char ret[HR_SIGV4_DATE_BYTES]);
 
 /* Appends to `out`. 0, -EINVAL (no room for the headers, bad date), -ENOMEM, -EFBIG, -EIO (OpenSSL). */
 int hr_sigv4_canonical(const struct hr_sigv4_request *request, struct hr_buf *out);
-int hr_sigv4_string_to_sign(const struct hr_sigv4_request *request, struct hr_buf *out);
 /* The Authorization header's value. */
 int hr_sigv4_sign(struct hr_sigv4_signer *signer, const struct hr_credentials *credentials,
                   const struct hr_sigv4_request *request, struct hr_buf *out);

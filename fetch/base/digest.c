@@ -85,6 +85,11 @@ int hr_digest_final(struct hr_digest_ctx *ctx, uint8_t *ret)
     return EVP_DigestFinal_ex(ctx->evp, ret, NULL) == 1 ? 0 : -EIO;
 }
 
+int hr_digest_restart(struct hr_digest_ctx *ctx)
+{
+    return EVP_DigestInit_ex(ctx->evp, NULL, NULL) == 1 ? 0 : -EIO;
+}
+
 void hr_digest_free(struct hr_digest_ctx *ctx)
 {
     if (ctx) {
@@ -103,9 +108,10 @@ int hr_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t le
     return 0;
 }
 
-/* The digest's state behind the padded key: RFC 2104's two halves begin there. */
+/* The digest's state behind the padded key: RFC 2104's two halves begin there; `begun`: the inner one behind
+ * what all messages begin with. */
 struct hr_hmac {
-    EVP_MD_CTX *inner, *outer, *work;
+    EVP_MD_CTX *inner, *outer, *begun, *work;
 };
 
 static EVP_MD_CTX *pad(const EVP_MD *md, const uint8_t key[SHA256_BLOCK_BYTES], uint8_t with)
@@ -140,14 +146,22 @@ int hr_hmac_new(const void *key, size_t key_len, struct hr_hmac **ret)
     }
     hmac->inner = r == 0 ? pad(md, block, HMAC_INNER_PAD) : NULL;
     hmac->outer = r == 0 ? pad(md, block, HMAC_OUTER_PAD) : NULL;
+    hmac->begun = EVP_MD_CTX_new();
     hmac->work = EVP_MD_CTX_new();
     OPENSSL_cleanse(block, sizeof(block));
-    if (!hmac->inner || !hmac->outer || !hmac->work) {
+    if (!hmac->inner || !hmac->outer || !hmac->begun || !hmac->work || hr_hmac_begin(hmac, "", 0) < 0) {
         hr_hmac_free(hmac);
         return r < 0 ? r : -ENOMEM;
     }
     *ret = hmac;
     return 0;
+}
+
+int hr_hmac_begin(struct hr_hmac *hmac, const void *bytes, size_t len)
+{
+    bool done =
+        EVP_MD_CTX_copy_ex(hmac->begun, hmac->inner) == 1 && EVP_DigestUpdate(hmac->begun, bytes, len) == 1;
+    return done ? 0 : -EIO;
 }
 
 static bool half(EVP_MD_CTX *work, const EVP_MD_CTX *begun, const void *bytes, size_t len, uint8_t *ret)
@@ -156,10 +170,10 @@ static bool half(EVP_MD_CTX *work, const EVP_MD_CTX *begun, const void *bytes, s
            EVP_DigestFinal_ex(work, ret, NULL) == 1;
 }
 
-int hr_hmac_sign(struct hr_hmac *hmac, const void *bytes, size_t len, uint8_t ret[HR_SHA256_BYTES])
+int hr_hmac_sign(struct hr_hmac *hmac, const void *rest, size_t len, uint8_t ret[HR_SHA256_BYTES])
 {
     uint8_t inner[HR_SHA256_BYTES];
-    bool done = half(hmac->work, hmac->inner, bytes, len, inner) &&
+    bool done = half(hmac->work, hmac->begun, rest, len, inner) &&
                 half(hmac->work, hmac->outer, inner, sizeof(inner), ret);
     return done ? 0 : -EIO;
 }
@@ -169,6 +183,7 @@ void hr_hmac_free(struct hr_hmac *hmac)
     if (hmac) {
         EVP_MD_CTX_free(hmac->inner);
         EVP_MD_CTX_free(hmac->outer);
+        EVP_MD_CTX_free(hmac->begun);
         EVP_MD_CTX_free(hmac->work);
         free(hmac);
     }

@@ -21,7 +21,8 @@ struct hr_digest_ctx;
 int hr_digest_new(enum hr_digest_kind kind, struct hr_digest_ctx **ret);
 int hr_digest_update(struct hr_digest_ctx *ctx, const void *bytes, size_t len);
 int hr_digest_final(struct hr_digest_ctx *ctx, uint8_t *ret);
-void hr_digest_free(struct hr_digest_ctx *ctx); /* accepts NULL */
+int hr_digest_restart(struct hr_digest_ctx *ctx); /* after final, for the next message; 0 or -EIO */
+void hr_digest_free(struct hr_digest_ctx *ctx);   /* accepts NULL */
 
 int hr_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len,
                    uint8_t ret[HR_SHA256_BYTES]);
@@ -30,7 +31,10 @@ int hr_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t le
  * a time. */
 struct hr_hmac;
 int hr_hmac_new(const void *key, size_t key_len, struct hr_hmac **ret); /* 0, -EIO, -ENOMEM */
-int hr_hmac_sign(struct hr_hmac *hmac, const void *bytes, size_t len, uint8_t ret[HR_SHA256_BYTES]);
+/* Every message from now on begins with these bytes (at first with none), which are not given to sign again.
+ * 0 or -EIO. */
+int hr_hmac_begin(struct hr_hmac *hmac, const void *bytes, size_t len);
+int hr_hmac_sign(struct hr_hmac *hmac, const void *rest, size_t len, uint8_t ret[HR_SHA256_BYTES]);
 void hr_hmac_free(struct hr_hmac *hmac); /* accepts NULL */
 
 /* CRCs as S3's x-amz-checksum-* define them; start with crc = 0, feed parts in order. */

@@ -5,7 +5,6 @@
 
 #include "fetch/base/buf.h"
 
-static const char hex_lower[] = "0123456789abcdef";
 static const char hex_upper[] = "0123456789ABCDEF";
 
 static int hex_value(char c)
@@ -22,11 +21,20 @@ static int hex_value(char c)
     return -1;
 }
 
+/* Of each byte. */
+static const char hex_pairs[] = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+                                "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
+                                "404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f"
+                                "606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f"
+                                "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f"
+                                "a0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebf"
+                                "c0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedf"
+                                "e0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
+
 void hr_hex_encode(const uint8_t *bytes, size_t len, char *ret_hex)
 {
     for (size_t i = 0; i < len; i++) {
-        ret_hex[2 * i] = hex_lower[bytes[i] >> 4];
-        ret_hex[2 * i + 1] = hex_lower[bytes[i] & 15];
+        memcpy(ret_hex + 2 * i, hex_pairs + 2 * bytes[i], 2);
     }
     ret_hex[2 * len] = '\0';
 }
@@ -138,29 +146,40 @@ int hr_base64_encode(const uint8_t *bytes, size_t len, struct hr_buf *out)
     return 0;
 }
 
-static bool is_unreserved(unsigned char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '.' || c == '_' || c == '~';
-}
+/* RFC 3986's unreserved characters: letters, digits and four more; 2: a slash, which some callers keep. */
+static const uint8_t plain[256] = {
+    ['-'] = 1, ['.'] = 1, ['/'] = 2, ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1,
+    ['6'] = 1, ['7'] = 1, ['8'] = 1, ['9'] = 1, ['A'] = 1, ['B'] = 1, ['C'] = 1, ['D'] = 1, ['E'] = 1,
+    ['F'] = 1, ['G'] = 1, ['H'] = 1, ['I'] = 1, ['J'] = 1, ['K'] = 1, ['L'] = 1, ['M'] = 1, ['N'] = 1,
+    ['O'] = 1, ['P'] = 1, ['Q'] = 1, ['R'] = 1, ['S'] = 1, ['T'] = 1, ['U'] = 1, ['V'] = 1, ['W'] = 1,
+    ['X'] = 1, ['Y'] = 1, ['Z'] = 1, ['_'] = 1, ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1,
+    ['f'] = 1, ['g'] = 1, ['h'] = 1, ['i'] = 1, ['j'] = 1, ['k'] = 1, ['l'] = 1, ['m'] = 1, ['n'] = 1,
+    ['o'] = 1, ['p'] = 1, ['q'] = 1, ['r'] = 1, ['s'] = 1, ['t'] = 1, ['u'] = 1, ['v'] = 1, ['w'] = 1,
+    ['x'] = 1, ['y'] = 1, ['z'] = 1, ['~'] = 1,
+};
 
 int hr_percent_encode(const char *bytes, size_t len, bool keep_slash, struct hr_buf *out)
 {
-    size_t need = 0;
+    const uint8_t kept = keep_slash ? 1 | 2 : 1;
+    size_t need = len;
     if (len > SIZE_MAX / 4) {
         return -EFBIG;
     }
     for (size_t i = 0; i < len; i++) {
-        need += is_unreserved((unsigned char)bytes[i]) || (keep_slash && bytes[i] == '/') ? 1 : 3;
+        need += (plain[(unsigned char)bytes[i]] & kept) ? 0 : 2;
     }
     int r = hr_buf_reserve(out, need);
     if (r < 0) {
         return r;
     }
     char *at = out->data + out->len;
-    for (size_t i = 0; i < len; i++) {
+    if (need == len && len > 0) {
+        memcpy(at, bytes, len);
+        at += len;
+    }
+    for (size_t i = 0; i < len && need > len; i++) {
         unsigned char c = (unsigned char)bytes[i];
-        if (is_unreserved(c) || (keep_slash && c == '/')) {
+        if (plain[c] & kept) {
             *at++ = (char)c;
         } else {
             *at++ = '%';

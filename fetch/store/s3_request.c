@@ -125,28 +125,30 @@ static int add_get_headers(const struct hr_store *store, const struct hr_call *c
     return r;
 }
 
-/* The parts of a URL that was made here; one that a redirect led to is taken apart with care. */
+/* Host, path and query of a URL that was made here; one that a redirect led to is taken apart with care. */
 static int split(const struct hr_store *store, const char *url, bool redirected,
-                 char ret_host[HR_ENDPOINT_BYTES], char **ret_path, const char **ret_query)
+                 char ret_room[HR_ENDPOINT_BYTES], struct hr_sigv4_request *ret)
 {
     struct hr_url_parts parts;
     const char *why = NULL;
 
+    ret->headers[0] = (struct hr_sigv4_header){"host", store->base_host};
+    ret->header_count = 1;
     if (redirected) {
         int r = hr_url_split(url, &parts, &why);
         if (r < 0) {
             return r;
         }
-        hr_endpoint_host(&parts.endpoint, ret_host);
-    } else {
-        parts.path = url + store->base_path_at;
-        parts.path_len = strcspn(parts.path, "?");
-        parts.query = parts.path[parts.path_len] == '?' ? parts.path + parts.path_len + 1 : "";
-        memcpy(ret_host, store->base_host, sizeof(store->base_host));
+        hr_endpoint_host(&parts.endpoint, ret_room);
+        ret->headers[0].value = ret_room;
+        ret->path = parts.path;
+        ret->query = parts.query;
+        return 0;
     }
-    *ret_path = strndup(parts.path, parts.path_len);
-    *ret_query = parts.query;
-    return *ret_path != NULL ? 0 : -ENOMEM;
+    ret->path = url + store->base_path_at;
+    const char *end = strchrnul(ret->path, '?');
+    ret->query = *end == '?' ? end + 1 : "";
+    return 0;
 }
 
 /* host and every x-amz-* header: what S3 asks for, and nothing that a proxy on the way may rewrite. */
@@ -154,20 +156,14 @@ static int sign(struct hr_store *store, const struct hr_credentials *credentials
                 struct hr_http_request *request, bool redirected, const char *payload_hash)
 {
     hr_cleanup(hr_buf_release) struct hr_buf authorization = HR_BUF_INIT(4096);
-    hr_cleanup_free char *path = NULL;
+    struct hr_sigv4_request to_sign;
     char host[HR_ENDPOINT_BYTES];
-    const char *query = NULL;
-    int r = split(store, request->url, redirected, host, &path, &query);
+    int r = split(store, request->url, redirected, host, &to_sign);
 
     if (r < 0) {
         return r;
     }
-    struct hr_sigv4_request to_sign;
     to_sign.method = request->method == HR_HTTP_HEAD ? "HEAD" : "GET";
-    to_sign.path = path;
-    to_sign.query = query;
-    to_sign.headers[0] = (struct hr_sigv4_header){"host", host};
-    to_sign.header_count = 1;
     to_sign.payload_hash = payload_hash;
     to_sign.date = store->date;
     to_sign.region = store->region;

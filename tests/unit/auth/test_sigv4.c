@@ -147,10 +147,6 @@ static void canonical_text(void **state)
                                   "x-amz-content-sha256:" EMPTY "\n"
                                   "x-amz-date:20130524T000000Z\n"
                                   "\nhost;x-amz-content-sha256;x-amz-date\n" EMPTY);
-    hr_buf_reset(&out);
-    assert_int_equal(hr_sigv4_string_to_sign(&vectors[1].request, &out), 0);
-    assert_string_equal(out.data, "AWS4-HMAC-SHA256\n20130524T000000Z\n20130524/us-east-1/s3/aws4_request\n"
-                                  "9766c798316ff2757b517bc739a67f6213b4ab36dd5da2f94eaebf79c77395ca");
     hr_buf_release(&out);
 }
 
