@@ -1,22 +1,16 @@
-/* The owner's side: requests made, submitted, canceled and taken back. */
+/* The owner's side: requests submitted, canceled and taken back. */
 #include "fetch/net/http_impl.h"
 
-#include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "fetch/base/clock.h"
-
-/* A 1,024-byte key all percent-encoded is 3 KiB; a continuation token is opaque. */
-#define URL_MAX_BYTES 65536
 
 /* A network thread is woken at the end of the loop's turn, or for so many requests at once: making one takes
  * about as long as waking a thread and its going to sleep again. */
@@ -25,131 +19,6 @@
 static struct hr_http_impl *impl_of(struct hr_http_request *request)
 {
     return request->impl;
-}
-
-struct hr_http_request *hr_http_request_new(void)
-{
-    struct hr_http_impl *impl = calloc(1, sizeof(*impl));
-    if (!impl) {
-        return NULL;
-    }
-    impl->request.impl = impl;
-    impl->request.content_length = -1;
-    return &impl->request;
-}
-
-void hr_http_request_free(struct hr_http_request *request)
-{
-    if (!request) {
-        return;
-    }
-    struct hr_http_impl *impl = impl_of(request);
-    for (unsigned i = 0; i < request->header_count; i++) {
-        free(request->headers[i].name); /* and its value with it */
-    }
-    free(request->url);
-    free(request->ca_bundle);
-    if (request->payload) {
-        explicit_bzero(request->payload, strlen(request->payload));
-        free(request->payload);
-        if (impl->text.data) {
-            explicit_bzero(impl->text.data, impl->text.cap);
-        }
-    }
-    hr_buf_release(&request->body);
-    hr_buf_release(&impl->text);
-    hr_buf_release(&impl->reader.line);
-    hr_buf_release(&impl->answer_text);
-    free(impl);
-}
-
-/* Eight bytes at a time: every request has some 400 of them. In each byte the top bit is left where it is
- * below 0x20, or 0x7f; what is borrowed from the next byte only shows where one is found anyway. */
-static bool has_control_bytes(const char *text, size_t len)
-{
-    const uint64_t ones = UINT64_MAX / 0xff, tops = ones * 0x80;
-    uint64_t bad = 0;
-    for (size_t i = 0; i < len; i += sizeof(uint64_t)) {
-        uint64_t word = ones * ' ';
-        memcpy(&word, text + i, len - i < sizeof(word) ? len - i : sizeof(word));
-        uint64_t deleted = word ^ (ones * 0x7f);
-        bad |= ((word - ones * 0x20) & ~word & tops) | ((deleted - ones) & ~deleted & tops);
-    }
-    return bad != 0;
-}
-
-int hr_http_request_header(struct hr_http_request *request, const char *name, const char *value)
-{
-    size_t name_bytes = strlen(name) + 1, value_bytes = strlen(value) + 1;
-    if (name[0] == '\0' || has_control_bytes(name, name_bytes - 1) ||
-        has_control_bytes(value, value_bytes - 1) || strpbrk(name, ": ;")) {
-        return -EINVAL;
-    }
-    if (request->header_count == HR_HTTP_HEADERS_MAX) {
-        return -ENOSPC;
-    }
-    char *both = malloc(name_bytes + value_bytes);
-    if (!both) {
-        return -ENOMEM;
-    }
-    memcpy(both, name, name_bytes);
-    memcpy(both + name_bytes, value, value_bytes);
-    request->headers[request->header_count++] = (struct hr_http_header){both, both + name_bytes};
-    return 0;
-}
-
-const char *hr_http_answer(const struct hr_http_request *request, const char *name)
-{
-    for (unsigned i = 0; i < request->answer_count; i++) {
-        const char *sent = request->answer[i].name;
-        if (sent[0] == name[0] && strcmp(sent, name) == 0) {
-            return request->answer[i].value;
-        }
-    }
-    return NULL;
-}
-
-/* Host and port of the URL; only what a request line can carry, and no user name in front of the host. */
-static int read_url(struct hr_http_impl *impl)
-{
-    const char *url = impl->request.url;
-    size_t scheme_len;
-    if (url && strncasecmp(url, "https://", 8) == 0) {
-        scheme_len = 8;
-    } else if (url && strncasecmp(url, "http://", 7) == 0) {
-        scheme_len = 7;
-    } else {
-        return -EINVAL;
-    }
-    size_t len = strlen(url);
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)url[i];
-        if (c <= ' ' || c >= 0x7f || c == '#' || c == '\\') {
-            return -EINVAL;
-        }
-    }
-    const char *origin = url + scheme_len;
-    size_t origin_len = strcspn(origin, "/?");
-    if (len > URL_MAX_BYTES || memchr(origin, '@', origin_len)) {
-        return -EINVAL;
-    }
-    const char *colon = origin[0] == '[' ? NULL : memchr(origin, ':', origin_len);
-    size_t host_len = colon ? (size_t)(colon - origin) : origin_len;
-    if (host_len == 0 || host_len >= sizeof(impl->host) || origin_len > HR_HTTP_ORIGIN_BYTES) {
-        return -EINVAL;
-    }
-    for (size_t i = 0; i < host_len; i++) {
-        impl->host[i] = (char)tolower((unsigned char)origin[i]);
-    }
-    impl->host[host_len] = '\0';
-    struct in_addr v4;
-    if (origin[0] == '[' || inet_pton(AF_INET, impl->host, &v4) == 1) {
-        impl->host[0] = '\0';
-    }
-    impl->is_tls = scheme_len == 8;
-    impl->origin = origin;
-    impl->origin_len = (int)origin_len;
-    return 0;
 }
 
 /* A request may be submitted again after it came back: nothing of the last time stays. */
@@ -179,7 +48,7 @@ int hr_http_submit(struct hr_http *http, struct hr_http_request *request)
     if (http->closing) {
         return -ECANCELED;
     }
-    int r = read_url(impl);
+    int r = hr_http_read_url(http, impl);
     if (r < 0) {
         return r;
     }

@@ -15,32 +15,47 @@
 #define LONGER "the answer is longer than expected"
 #define NAME_MAX_BYTES 64 /* longer header names are none of ours */
 
-static bool is_kept(const char *name)
+struct word {
+    const char *text;
+    size_t len;
+};
+#define WORD(text)                                                                                           \
+    {                                                                                                        \
+        text, sizeof(text) - 1                                                                               \
+    }
+
+static bool is_word(const char *name, size_t len, const struct word *word)
 {
-    /* Those behind accept-ranges are other families' request and version ids: an object store answered. */
-    static const char *const kept[] = {"etag",
-                                       "content-length",
-                                       "content-range",
-                                       "content-type",
-                                       "last-modified",
-                                       "date",
-                                       "location",
-                                       "retry-after",
-                                       "connection",
-                                       "server",
-                                       "transfer-encoding",
-                                       "accept-ranges",
-                                       "x-goog-generation",
-                                       "x-guploader-uploadid",
-                                       "x-ms-request-id",
-                                       "x-oss-request-id",
-                                       "x-cos-request-id",
-                                       "x-obs-request-id"};
-    if (strncmp(name, "x-amz-", 6) == 0) {
+    return len == word->len && memcmp(name, word->text, len) == 0;
+}
+
+static bool is_kept(const char *name, size_t len)
+{
+    /* The commonest first. Those behind location are other families' request and version ids: an object store
+     * answered. */
+    static const struct word kept[] = {WORD("date"),
+                                       WORD("content-length"),
+                                       WORD("content-type"),
+                                       WORD("last-modified"),
+                                       WORD("etag"),
+                                       WORD("server"),
+                                       WORD("accept-ranges"),
+                                       WORD("connection"),
+                                       WORD("content-range"),
+                                       WORD("transfer-encoding"),
+                                       WORD("retry-after"),
+                                       WORD("location"),
+                                       WORD("x-goog-generation"),
+                                       WORD("x-guploader-uploadid"),
+                                       WORD("x-ms-request-id"),
+                                       WORD("x-oss-request-id"),
+                                       WORD("x-cos-request-id"),
+                                       WORD("x-obs-request-id")};
+    if (len > 6 && memcmp(name, "x-amz-", 6) == 0) {
         return true;
     }
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
-        if (name[0] == kept[i][0] && strcmp(name, kept[i]) == 0) {
+        if (is_word(name, len, &kept[i])) {
             return true;
         }
     }
@@ -136,24 +151,21 @@ static int keep(struct hr_http_impl *impl, const char *name, size_t name_len, co
 {
     struct hr_http_request *request = &impl->request;
     struct hr_buf *text = &impl->answer_text;
-    if (!text->data) {
-        hr_buf_init(text, ANSWER_TEXT_MAX_BYTES);
-        if (hr_buf_reserve(text, ANSWER_TEXT_FIRST_BYTES) < 0) {
-            return refuse(impl, -ENOMEM, "no memory for the answer");
-        }
-    }
-    struct hr_http_answer_at at = {text->len, text->len + name_len + 1};
-    int r = hr_buf_append(text, name, name_len + 1);
-    if (r == 0) {
-        r = hr_buf_append(text, value, value_len);
-    }
-    if (r == 0) {
-        r = hr_buf_append(text, "", 1);
-    }
+    text->ceiling = ANSWER_TEXT_MAX_BYTES;
+    size_t bytes = name_len + value_len + 2;
+    int r = text->data ? 0 : hr_buf_reserve(text, ANSWER_TEXT_FIRST_BYTES);
+    r = r < 0 || bytes <= text->cap - text->len ? r : hr_buf_reserve(text, bytes);
     if (r < 0) {
         return r == -EFBIG ? refuse(impl, -EPROTO, "the answer's headers are too long")
                            : refuse(impl, r, "no memory for the answer");
     }
+    struct hr_http_answer_at at = {text->len, text->len + name_len + 1};
+    char *to = text->data + text->len;
+    memcpy(to, name, name_len + 1);
+    memcpy(to + name_len + 1, value, value_len);
+    to[bytes - 1] = '\0';
+    text->len += bytes;
+    text->data[text->len] = '\0';
     impl->answer_at[request->answer_count++] = at;
     return 0;
 }
@@ -182,17 +194,19 @@ static bool has_word(const char *value, size_t len, const char *word)
 
 /* Those that say how the answer goes on. Two lengths, or a coding that was not asked for, leave its end
  * unknown. 0, -errno, or 1: it says nothing. */
-static int note(struct hr_http_impl *impl, const char *name, const char *value, size_t len)
+static int note(struct hr_http_impl *impl, const char *name, size_t name_len, const char *value, size_t len)
 {
+    static const struct word length_word = WORD("content-length"), coding_word = WORD("transfer-encoding"),
+                             connection_word = WORD("connection");
     struct hr_http_request *request = &impl->request;
     struct hr_http_reader *reader = &impl->reader;
-    if (strcmp(name, "content-length") == 0) {
+    if (is_word(name, name_len, &length_word)) {
         int64_t length = length_of(value, len);
         if (length < 0 || (request->content_length >= 0 && request->content_length != length)) {
             return refuse(impl, -EPROTO, "the answer's length is not told");
         }
         request->content_length = length;
-    } else if (strcmp(name, "transfer-encoding") == 0) {
+    } else if (is_word(name, name_len, &coding_word)) {
         bool is_chunked = len == strlen("chunked") && strncasecmp(value, "chunked", len) == 0;
         bool is_none = len == strlen("identity") && strncasecmp(value, "identity", len) == 0;
         if (!is_none && (!is_chunked || reader->chunked)) {
@@ -200,11 +214,23 @@ static int note(struct hr_http_impl *impl, const char *name, const char *value, 
         }
         reader->chunked = reader->chunked || is_chunked;
         return is_none; /* who looks for it wants to know whether the body has an end */
-    } else if (strcmp(name, "connection") == 0) {
+    } else if (is_word(name, name_len, &connection_word)) {
         reader->says_close = reader->says_close || has_word(value, len, "close");
         reader->says_keep = reader->says_keep || has_word(value, len, "keep-alive");
     }
     return 0;
+}
+
+/* ASCII's letters, sixteen bytes at a time: what is behind them has room for that. */
+static void lower(char *name, size_t len)
+{
+    typedef uint8_t vector __attribute__((vector_size(16)));
+    for (size_t at = 0; at < len; at += sizeof(vector)) {
+        vector c;
+        memcpy(&c, name + at, sizeof(c));
+        c |= (vector)((c >= 'A') & (c <= 'Z')) & 0x20;
+        memcpy(name + at, &c, sizeof(c));
+    }
 }
 
 /* "Name: value" without its line end. */
@@ -216,12 +242,10 @@ int hr_http_answer_field(struct hr_http_impl *impl, const char *line, size_t len
     if (name_len == 0 || name_len >= NAME_MAX_BYTES || memchr(line, '\0', len)) {
         return 0;
     }
-    char name[NAME_MAX_BYTES];
-    for (size_t i = 0; i < name_len; i++) {
-        name[i] = (char)tolower((unsigned char)line[i]);
-    }
-    name[name_len] = '\0';
-    if (!is_kept(name)) {
+    char name[NAME_MAX_BYTES] = "";
+    memcpy(name, line, name_len);
+    lower(name, name_len);
+    if (!is_kept(name, name_len)) {
         return 0;
     }
     const char *value = colon + 1;
@@ -233,7 +257,7 @@ int hr_http_answer_field(struct hr_http_impl *impl, const char *line, size_t len
     while (value_len > 0 && (value[value_len - 1] == ' ' || value[value_len - 1] == '\t')) {
         value_len--;
     }
-    int r = note(impl, name, value, value_len);
+    int r = note(impl, name, name_len, value, value_len);
     if (r != 0) {
         return r < 0 ? r : 0;
     }

@@ -45,6 +45,21 @@ struct hr_http_conn {
     char curl_error[CURL_ERROR_SIZE];
 };
 
+/* Headers of a signed GET come to 400 bytes; a session token's 1 to 2 KiB are allocated. */
+#define HR_HTTP_ROOM_BYTES 640
+
+struct hr_http_header_len {
+    size_t name, value;
+};
+
+/* Of the request before, which most have in common. */
+struct hr_http_origin {
+    char url[8 + HR_HTTP_ORIGIN_BYTES + 1]; /* "http://host:port" as its URL had it */
+    size_t scheme_len, len;                 /* with "://"; host and port. 0: none yet */
+    size_t sent_len;                        /* of host and port without the scheme's own port */
+    char host[HR_HTTP_HOST_BYTES];          /* as in hr_http_impl */
+};
+
 struct hr_http_answer_at {
     size_t name, value; /* offsets into answer_text, which moves while it grows */
 };
@@ -80,6 +95,7 @@ struct hr_http_impl {
     char host[HR_HTTP_HOST_BYTES]; /* lower case; "" when the URL has an address: then nothing is pinned */
     const char *origin;            /* "host:port" inside request.url */
     int origin_len;
+    int host_len; /* of it, what the Host header says */
     bool is_tls;
 
     struct hr_timer deadline;
@@ -107,11 +123,16 @@ struct hr_http_impl {
     bool answer_begun;
     struct hr_http_reader reader;
     struct hr_buf answer_text;
-    struct hr_http_answer_at answer_at[HR_HTTP_HEADERS_MAX];
     bool answer_published;
     bool tells_begun; /* request.begun is set, which is the owner's to change */
     bool is_begun;    /* on thread->begun */
     struct hr_http_impl *begun_prev, *begun_next;
+
+    unsigned room_used;
+    /* What is from here on is not zeroed for the next request: the counts above say what of it there is. */
+    struct hr_http_header_len header_len[HR_HTTP_HEADERS_MAX];
+    struct hr_http_answer_at answer_at[HR_HTTP_HEADERS_MAX];
+    char room[HR_HTTP_ROOM_BYTES]; /* headers' texts, those that fit */
 };
 
 struct hr_http_thread {
@@ -146,12 +167,16 @@ struct hr_http {
     bool closing;
     unsigned thread_count;
     struct hr_http_thread *threads;
-    struct hr_http_stats stats; /* owner's thread */
+    struct hr_http_stats stats;   /* owner's thread */
+    struct hr_http_origin origin; /* owner's thread */
 
     int done_fd;
     pthread_mutex_t lock;
     struct hr_http_impl *finished, *begun;
 };
+
+/* http_request.c. Owner's thread: host, port and scheme of its URL. 0 or -EINVAL as hr_http_submit says. */
+int hr_http_read_url(struct hr_http *http, struct hr_http_impl *impl);
 
 /* http_answer.c: what an answer's lines and bytes mean. 0 or -errno, then impl->why is set too. */
 void hr_http_answer_reset(struct hr_http_impl *impl);

@@ -11,17 +11,6 @@
 #define TEXT_MAX_BYTES (1024 * 1024) /* URL, headers and payload; a token's document has some KiB */
 #define NUMBER_BYTES 24
 
-/* Without the scheme's own port: that is what servers, and signatures, expect. */
-static size_t host_len(const struct hr_http_impl *impl)
-{
-    size_t len = (size_t)impl->origin_len, at = len;
-    while (at > 0 && isdigit((unsigned char)impl->origin[at - 1])) {
-        at--;
-    }
-    bool has_port = at > 0 && at < len && impl->origin[at - 1] == ':';
-    return has_port && strtoul(impl->origin + at, NULL, 10) == (impl->is_tls ? 443 : 80) ? at - 1 : len;
-}
-
 static const char *method_text(enum hr_http_method method)
 {
     static const char *const texts[] = {
@@ -37,28 +26,37 @@ static size_t text_bytes(const struct hr_http_impl *impl, const char *user_agent
         sizeof("HEAD / HTTP/1.1\r\nHost: \r\nUser-Agent: \r\nAccept: */*\r\nContent-Length: \r\n\r\n") +
         NUMBER_BYTES;
     for (unsigned i = 0; i < request->header_count; i++) {
-        bytes += strlen(request->headers[i].name) + strlen(request->headers[i].value) + sizeof(": \r\n");
+        bytes += impl->header_len[i].name + impl->header_len[i].value + sizeof(": \r\n");
     }
     return bytes;
 }
 
-static char *puts_at(char *at, const char *text)
+static char *put(char *at, const char *bytes, size_t len)
 {
-    size_t len = strlen(text);
-    memcpy(at, text, len);
+    memcpy(at, bytes, len);
     return at + len;
 }
 
-static char *put_headers(char *at, const struct hr_http_request *request)
+static char *puts_at(char *at, const char *text)
 {
+    return put(at, text, strlen(text));
+}
+
+static char *put_headers(char *at, const struct hr_http_impl *impl)
+{
+    const struct hr_http_request *request = &impl->request;
     bool has_accept = false;
     for (unsigned i = 0; i < request->header_count; i++) {
         const struct hr_http_header *header = &request->headers[i];
+        const struct hr_http_header_len *len = &impl->header_len[i];
         has_accept = has_accept || strcasecmp(header->name, "accept") == 0;
-        at = puts_at(at, header->name);
-        at = puts_at(at, header->value[0] != '\0' ? ": " : ":");
-        at = puts_at(at, header->value);
-        at = puts_at(at, "\r\n");
+        at = put(at, header->name, len->name);
+        *at++ = ':';
+        if (len->value > 0) {
+            *at++ = ' ';
+        }
+        at = put(at, header->value, len->value);
+        at = put(at, "\r\n", 2);
     }
     return has_accept ? at : puts_at(at, "Accept: */*\r\n");
 }
@@ -83,7 +81,7 @@ int hr_http_text(struct hr_http_impl *impl)
     at = puts_at(at, target[0] == '/' ? "" : "/");
     at = puts_at(at, target);
     at = puts_at(at, " HTTP/1.1\r\nHost: ");
-    for (size_t i = 0, len = host_len(impl); i < len; i++) {
+    for (int i = 0; i < impl->host_len; i++) {
         *at++ = (char)tolower((unsigned char)impl->origin[i]); /* as it is signed */
     }
     if (user_agent[0] != '\0') {
@@ -91,7 +89,7 @@ int hr_http_text(struct hr_http_impl *impl)
         at = puts_at(at, user_agent);
     }
     at = puts_at(at, "\r\n");
-    at = put_headers(at, request);
+    at = put_headers(at, impl);
     if (has_payload) {
         at += snprintf(at, NUMBER_BYTES + sizeof("Content-Length: \r\n"), "Content-Length: %zu\r\n",
                        strlen(payload));

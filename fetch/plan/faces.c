@@ -70,7 +70,7 @@ static struct hr_answer answer_of(const struct hr_cached *cached)
 static void tell_trees(struct hr_plan *plan, const struct hr_cached *cached)
 {
     for (uint32_t i = 0; i < plan->tree_count; i++) {
-        hr_tree_resident(plan->trees[i], cached);
+        (void)hr_tree_resident(plan->trees[i], cached);
     }
 }
 

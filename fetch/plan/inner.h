@@ -264,8 +264,8 @@ struct hr_plan {
 /* How a request by the tree's credentials ended: a store that refuses everything is left alone. */
 void hr_tree_judge(struct hr_plan_tree *tree, int error);
 struct hr_plan_tree *hr_tree_get(struct hr_plan *plan, uint32_t number);
-/* A whole object or a face is in the cache; the whole wins. */
-void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached);
+/* A whole object or a face is in the cache; the whole wins. True: the tree's index names this version. */
+bool hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached);
 void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached);
 /* etag: of the version that failed, "" when not known; an entry that names another one is left alone. */
 void hr_tree_failed(struct hr_plan_tree *tree, const char *key, uint32_t key_len, const char *etag,

@@ -40,7 +40,7 @@ bool hr_listing_stale(const struct hr_plan_tree *tree)
 
 static void adopt_cached(void *owner, const struct hr_cached *cached)
 {
-    hr_tree_resident(owner, cached);
+    (void)hr_tree_resident(owner, cached);
 }
 
 /* What a file of names gave without size and time. Nobody has the states yet: no waking. */

@@ -217,8 +217,9 @@ static void tell_trees(struct hr_want *want, const struct hr_cached *cached)
                                                  cached->key_len, hr_cached_etag(cached));
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         struct hr_plan_tree *tree = plan->trees[i];
-        hr_tree_resident(tree, cached);
-        if (want->waiters && memcmp(&tree->asking, &want->tree->asking, sizeof tree->asking) == 0) {
+        bool is_listed = hr_tree_resident(tree, cached);
+        if (!is_listed && want->waiters &&
+            memcmp(&tree->asking, &want->tree->asking, sizeof tree->asking) == 0) {
             remember(tree, cached);
         }
     }

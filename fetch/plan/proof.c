@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fetch/store/etag.h"
+
 static bool md5_is_off(const struct hr_plan *plan, const struct hr_plan_tree *tree)
 {
     struct hr_md5_off *off = NULL;
@@ -34,18 +36,18 @@ void hr_proof_md5_off(struct hr_plan_tree *tree)
            hr_store_bucket(tree->store));
 }
 
-/* 32 hex digits: of one part, as an MD5 is. */
-static bool may_be_md5(const char *etag)
+static void expect_md5(struct hr_want *want)
 {
-    return strlen(etag) == 32 && strspn(etag, "0123456789abcdefABCDEF") == 32;
+    want->verify.md5 = true;
+    memcpy(want->verify.md5_hex, want->etag, sizeof want->verify.md5_hex - 1);
+    want->verify.md5_hex[sizeof want->verify.md5_hex - 1] = '\0';
 }
 
 void hr_proof_assume(struct hr_want *want)
 {
     struct hr_plan_tree *tree = want->tree;
-    if (may_be_md5(want->etag) && tree->md5_is_etag && !md5_is_off(want->plan, tree)) {
-        want->verify.md5 = true;
-        snprintf(want->verify.md5_hex, sizeof want->verify.md5_hex, "%.32s", want->etag);
+    if (hr_etag_looks_md5(want->etag) && tree->md5_is_etag && !md5_is_off(want->plan, tree)) {
+        expect_md5(want);
     }
 }
 
@@ -72,16 +74,16 @@ int hr_proof_learn(struct hr_want *want, const struct hr_call *call)
     if (want->mtime_ns == 0) {
         want->mtime_ns = call->mtime_ns;
     }
-    if (may_be_md5(want->etag)) {
+    if (hr_etag_looks_md5(want->etag)) {
         want->tree->md5_is_etag = call->md5_is_etag;
     }
     want->learned = want->answered = true;
     if (want->kind == HR_WANT_SEGMENT && want->size != want->object_bytes) {
         return 0; /* checksums are of whole objects */
     }
-    want->verify.md5 = call->md5_is_etag && !want->md5_doubted && !md5_is_off(want->plan, want->tree);
-    if (want->verify.md5) {
-        snprintf(want->verify.md5_hex, sizeof want->verify.md5_hex, "%.32s", want->etag);
+    want->verify.md5 = false;
+    if (call->md5_is_etag && !want->md5_doubted && !md5_is_off(want->plan, want->tree)) {
+        expect_md5(want);
     }
     want->verify.crc_kind = call->crc_kind;
     want->verify.crc = call->crc;

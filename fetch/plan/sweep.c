@@ -319,11 +319,13 @@ void hr_sweep_shuffled(struct hr_plan_tree *tree, uint32_t lowest, uint32_t high
     }
 }
 
-static struct hr_want *next_of(struct hr_plan_tree *tree, const struct hr_cache_stats *cache)
+static struct hr_want *next_of(struct hr_plan_tree *tree)
 {
+    struct hr_cache_stats cache;
+    hr_cache_stats(tree->plan->cache, &cache);
     uint64_t ahead_max = tree->opens < HR_SWEEP_AFTER_OPENS ? HR_SWEEP_SHUFFLED_BYTES : ahead_max_bytes(tree);
     /* Where not all fits, what was brought stays until it is opened, beside what is opened before. */
-    uint64_t room = cache->budget_bytes;
+    uint64_t room = cache.budget_bytes;
     room = tree->index.names->object_bytes > room ? room / HR_PARTIAL_SHARE : room;
     uint32_t count = (uint32_t)tree->index.names->entry_count;
     for (unsigned scanned = 0; tree->sweep_cursor < count && scanned < HR_SWEEP_SCAN; scanned++) {
@@ -353,12 +355,10 @@ struct hr_want *hr_sweep_next(struct hr_plan *plan)
     if (plan->tree_count == 0 || hr_pace_holds(plan)) {
         return NULL;
     }
-    struct hr_cache_stats cache;
-    hr_cache_stats(plan->cache, &cache);
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         struct hr_plan_tree *tree = plan->trees[(plan->sweep_turn + i) % plan->tree_count];
         bool room = hr_width_room(hr_store_width(tree->store), false);
-        struct hr_want *want = room && may_sweep(tree) ? next_of(tree, &cache) : NULL;
+        struct hr_want *want = room && may_sweep(tree) ? next_of(tree) : NULL;
         if (want) {
             plan->sweep_turn = (plan->sweep_turn + i + 1) % plan->tree_count;
             return want;

@@ -295,14 +295,14 @@ static bool is_there(const struct hr_state *state)
     return kind == HR_STATE_RESIDENT || kind == HR_STATE_FACE;
 }
 
-void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached)
+bool hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached)
 {
     uint32_t entry;
     if (cached->kind == HR_CACHED_SEGMENT ||
         memcmp(&tree->source, cached->source, sizeof tree->source) != 0 ||
         !hr_tree_entry_of(tree, hr_cached_key(cached), cached->key_len, &entry) ||
         hr_tree_doubted(tree, entry) || !same_version(tree, entry, cached)) {
-        return;
+        return false;
     }
     const struct hr_state *state = &tree->states->states[entry];
     unsigned is = HR_STATE_KIND(atomic_load_explicit(&state->word, memory_order_relaxed));
@@ -314,6 +314,7 @@ void hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached)
                hr_face_fits(tree->plan, cached->size, hr_cached_etag(cached))) {
         set_state(tree, entry, HR_STATE_FACE, 0, cached->file_id);
     }
+    return true;
 }
 
 /* What the entry is without the file that has gone: its face still stands for it, or nothing does. */

@@ -2,12 +2,12 @@
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/base/zeroed.h"
 #include "fetch/plan/known.h"
 
 #define HR_ID_MAX (sizeof(struct hr_source_id) + 2 * HR_KEY_MAX)
@@ -91,7 +91,7 @@ static struct hr_want *new_want(struct hr_plan_tree *tree, const char *id, unsig
                                 uint32_t key_len)
 {
     struct hr_lane *lane = hr_lane_of(tree->plan, tree->store);
-    struct hr_want *want = lane ? calloc(1, sizeof *want + id_len + key_len + 1) : NULL;
+    struct hr_want *want = lane ? hr_zeroed(sizeof *want + id_len + key_len + 1) : NULL;
     if (want) {
         want->lane = lane;
         want->plan = tree->plan;
@@ -103,6 +103,14 @@ static struct hr_want *new_want(struct hr_plan_tree *tree, const char *id, unsig
         want->key_len = key_len;
     }
     return want;
+}
+
+/* Cut where it is too long, which no answer's and no listing's is. */
+static void copy_etag(struct hr_want *want, const char *etag)
+{
+    size_t len = strnlen(etag, sizeof want->etag - 1);
+    memcpy(want->etag, etag, len);
+    want->etag[len] = '\0';
 }
 
 static bool enter(struct hr_want *want)
@@ -139,7 +147,7 @@ struct hr_want *hr_want_add(struct hr_plan_tree *tree, const char *path, uint32_
     }
     want->size = size;
     want->mtime_ns = mtime_ns;
-    snprintf(want->etag, sizeof want->etag, "%s", etag);
+    copy_etag(want, etag);
     enqueue(want, reason);
     return want;
 }
@@ -173,7 +181,7 @@ struct hr_want *hr_want_add_range(struct hr_plan_tree *tree, const struct hr_cac
     want->object_bytes = face->size;
     want->face_id = face->file_id;
     want->mtime_ns = face->mtime_ns;
-    snprintf(want->etag, sizeof want->etag, "%s", hr_cached_etag(face));
+    copy_etag(want, hr_cached_etag(face));
     enqueue(want, reason);
     return want;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/base/zeroed.h"
 
 /* Where the caller sets none: 10,000 keys of 3 KiB encoded, twice over. */
 #define BODY_MAX_BYTES (64 * 1024 * 1024)
@@ -378,7 +379,7 @@ int hr_call_start(struct hr_call *call)
     if (stores->http == NULL) {
         return -ECANCELED;
     }
-    run = calloc(1, sizeof(*run));
+    run = hr_zeroed(sizeof(*run));
     if (run == NULL) {
         return -ENOMEM;
     }

@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/base/zeroed.h"
 
 #define TROUBLE_AGAIN_MS 30000
 
 struct hr_call *hr_call_new(enum hr_call_kind kind, struct hr_store *store, const char *key, uint32_t key_len)
 {
-    struct hr_call *call = calloc(1, sizeof(*call));
+    struct hr_call *call = hr_zeroed(sizeof(*call));
 
     if (call == NULL) {
         return NULL;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#define MD5_DIGITS 32
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -57,7 +59,17 @@ bool hr_etag_equal(const char *a, const char *b)
     return strcmp(a, b) == 0;
 }
 
+static bool is_hex_digit(char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+}
+
 bool hr_etag_looks_md5(const char *etag)
 {
-    return strlen(etag) == 32 && strspn(etag, "0123456789abcdefABCDEF") == 32;
+    size_t len = 0;
+
+    while (len <= MD5_DIGITS && is_hex_digit(etag[len])) {
+        len++;
+    }
+    return len == MD5_DIGITS && etag[len] == '\0';
 }

@@ -35,12 +35,28 @@ static bool take_hash(const char *value, size_t bytes, uint8_t ret[32])
     return true;
 }
 
+/* Most answers have none of such a family of headers, and are spared the looks for each. */
+static bool has_some(const struct hr_http_request *request, const char *family)
+{
+    size_t len = strlen(family);
+
+    for (unsigned i = 0; i < request->answer_count; i++) {
+        if (request->answer[i].name[0] == family[0] && strncmp(request->answer[i].name, family, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The cheapest to compute first. Composite values ("...-3") are no base64 of the right length. */
 static void take_checksum(struct hr_call *call, const struct hr_http_request *request, bool whole)
 {
+    call->crc_kind = HR_CRC_NONE;
+    if (!has_some(request, "x-amz-checksum-")) {
+        return;
+    }
     const char *type = hr_http_answer(request, "x-amz-checksum-type");
 
-    call->crc_kind = HR_CRC_NONE;
     if (type != NULL && strcasecmp(type, "FULL_OBJECT") != 0) {
         return;
     }
@@ -63,6 +79,9 @@ static void take_checksum(struct hr_call *call, const struct hr_http_request *re
 
 static bool encrypted_etag(const struct hr_http_request *request)
 {
+    if (!has_some(request, "x-amz-server-side-encryption")) {
+        return false;
+    }
     const char *method = hr_http_answer(request, "x-amz-server-side-encryption");
 
     return (method != NULL && strncmp(method, "aws:kms", 7) == 0) ||
