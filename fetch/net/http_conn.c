@@ -22,7 +22,7 @@ static void forget(struct hr_http_conn *conn)
 {
     free(conn->ca_bundle);
     conn->ca_bundle = NULL;
-    conn->fd = -1;
+    conn->fd = conn->opening_fd = -1;
     conn->writes = false;
 }
 
@@ -41,6 +41,10 @@ static void close_conn(struct hr_http_conn *conn)
         if (curl_version_info(CURLVERSION_NOW)->version_num < CLOSES_SINCE) {
             (void)shutdown(conn->fd, SHUT_RDWR); /* libcurl then drops it before it opens the next */
         }
+    }
+    if (conn->fd < 0) {
+        /* libcurl closes it, and tells us when its number may be another thread's. */
+        hr_loop_unwatch(thread->loop, conn->opening_fd);
     }
     if (conn->is_added && thread->multi) {
         (void)curl_multi_remove_handle(thread->multi, conn->curl);
@@ -276,7 +280,7 @@ static struct hr_http_conn *take_handle(struct hr_http_thread *thread)
         return NULL;
     }
     conn->thread = thread;
-    conn->fd = -1;
+    conn->fd = conn->opening_fd = -1;
     if (hr_http_easy_new(conn) < 0) {
         free_conn(conn);
         return NULL;

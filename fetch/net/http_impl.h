@@ -30,6 +30,7 @@ struct hr_http_conn {
     struct hr_http_impl *impl; /* whose request it carries; NULL: idle */
     struct hr_http_conn *prev, *next;
     int fd;             /* -1 until it is connected */
+    int opening_fd;     /* what libcurl watches to open it; -1: nothing */
     bool is_added;      /* to the multi handle */
     bool writes;        /* watched for room to send, too */
     bool had_ca_bundle; /* the handle differs from the defaults */

@@ -28,8 +28,11 @@ void hr_http_multi_timer(void *owner)
 static int watch_socket(CURL *curl, curl_socket_t fd, int what, void *owner, void *unused)
 {
     struct hr_http_thread *thread = owner;
-    (void)curl;
+    struct hr_http_conn *conn = NULL; /* libcurl's own handles have none */
     (void)unused;
+    if (curl_easy_getinfo(curl, CURLINFO_PRIVATE, &conn) == CURLE_OK && conn) {
+        conn->opening_fd = what == CURL_POLL_REMOVE ? -1 : fd;
+    }
     if (what == CURL_POLL_REMOVE) {
         hr_loop_unwatch(thread->loop, fd);
         return 0;

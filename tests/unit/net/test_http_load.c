@@ -13,6 +13,8 @@
 
 /* Lets the tests make epoll refuse a socket, which is how a multi handle is brought to fail. */
 static atomic_bool epoll_refuses;
+static atomic_uint connecting;    /* sockets that were watched until they are connected */
+static atomic_uint closed_before; /* ...that epoll was told of when they were closed */
 
 int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
 {
@@ -24,7 +26,10 @@ int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
         errno = ENOSPC;
         return -1;
     }
-    return real(epoll_fd, op, fd, event);
+    int r = real(epoll_fd, op, fd, event);
+    atomic_fetch_add(&connecting, op == EPOLL_CTL_ADD && event->events == EPOLLOUT);
+    atomic_fetch_add(&closed_before, r < 0 && op == EPOLL_CTL_DEL);
+    return r;
 }
 
 struct canceling {
@@ -74,6 +79,70 @@ static void cancel_ends_requests(void **state)
         hr_http_request_free(after);
         bed_close(&bed);
     }
+}
+
+/* A listener whose queue is full, and who fills it: who else connects waits. */
+struct full {
+    int listener, fillers[4];
+    char url[64];
+};
+
+static void full_begin(struct full *full)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    full->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(full->listener, (struct sockaddr *)&at, len), 0);
+    assert_int_equal(listen(full->listener, 0), 0);
+    assert_int_equal(getsockname(full->listener, (struct sockaddr *)&at, &len), 0);
+    for (size_t i = 0; i < 4; i++) {
+        full->fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(full->fillers[i], (struct sockaddr *)&at, len);
+    }
+    (void)snprintf(full->url, sizeof(full->url), "http://127.0.0.1:%d/", ntohs(at.sin_port));
+}
+
+static void full_end(struct full *full)
+{
+    for (size_t i = 0; i < 4; i++) {
+        (void)close(full->fillers[i]);
+    }
+    (void)close(full->listener);
+}
+
+static void cancel_when_connecting(void *owner)
+{
+    struct canceling *canceling = owner;
+    if (atomic_load(&connecting) == 0) {
+        assert_int_equal(hr_loop_arm(canceling->bed->loop, &canceling->timer, 1), 0);
+        return;
+    }
+    hr_http_cancel(canceling->bed->http, canceling->requests[0]);
+}
+
+/* libcurl closes a socket that still connects before it says so; its number may be another thread's by then.
+ */
+static void a_connecting_socket_is_unwatched_before_its_end(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct full full;
+    full_begin(&full);
+    bed_open(&bed, NULL, 1, 8);
+    struct hr_http_request *request = bed_request(&bed, full.url);
+    atomic_store(&connecting, 0);
+    atomic_store(&closed_before, 0);
+    bed_submit(&bed, request);
+    struct canceling canceling = {
+        .bed = &bed, .requests = {request}, .timer = HR_TIMER_INIT(cancel_when_connecting, &canceling)};
+    assert_int_equal(hr_loop_arm(bed.loop, &canceling.timer, 0), 0);
+    bed_run(&bed);
+    assert_int_equal(atomic_load(&connecting), 1);
+    assert_int_equal(request->error, -ECANCELED);
+    assert_int_equal(atomic_load(&closed_before), 0);
+    hr_http_request_free(request);
+    bed_close(&bed);
+    full_end(&full);
 }
 
 static void free_ends_requests(void **state)
@@ -223,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cancel_ends_requests),
+        cmocka_unit_test(a_connecting_socket_is_unwatched_before_its_end),
         cmocka_unit_test(free_ends_requests),
         cmocka_unit_test(many_at_once),
         cmocka_unit_test(addresses_share_the_load),
