@@ -5,6 +5,7 @@
 
 #include "interpose/demand.h"
 #include "interpose/face.h"
+#include "interpose/origin.h"
 #include "interpose/refuse.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
@@ -84,13 +85,16 @@ static int open_entry(const struct hr_session *session, const struct hr_tree_vie
 }
 
 /* Opens what locate found to be a file. path receives the cache file's. */
-static int open_object(const struct hr_session *session, const struct hr_object *object, uint64_t file_id,
-                       int flags, char *path, size_t room)
+static int open_object(const struct hr_session *session, const struct hr_place *place,
+                       const struct hr_object *object, uint64_t file_id, int flags, char *path, size_t room)
 {
     if (object->tree) {
         return open_entry(session, object->tree, object->entry, flags, path, room);
     }
     int fd = open_cached(session, file_id, object->face, flags, path, room);
+    if (fd >= 0) {
+        hr_origin_note(place);
+    }
     return fd == -ENOENT ? -EAGAIN : fd; /* evicted since the answer: ask again */
 }
 
@@ -235,7 +239,7 @@ static int open_once(const struct hr_session *session, const struct hr_place *pl
             return error ? error : -EAGAIN;
         }
     }
-    return open_object(session, &object, file_id, O_RDONLY | (flags & KEPT_FLAGS), path, room);
+    return open_object(session, place, &object, file_id, O_RDONLY | (flags & KEPT_FLAGS), path, room);
 }
 
 static int open_at(const struct hr_place *place, int flags, char *path, size_t room)

@@ -5,6 +5,7 @@
 
 #include "interpose/door.h"
 #include "interpose/face.h"
+#include "interpose/origin.h"
 #include "interpose/path.h"
 #include "interpose/standin.h"
 #include "interpose/sys.h"
@@ -154,7 +155,19 @@ int eaccess(const char *path, int mode)
 
 /* ---- readlink: a map holds no symlinks ---- */
 
-/* What a way through /proc says of a stand-in directory ("/proc/self/cwd") is the mapped path. */
+/* Folders of the cache directory (abi.h). */
+#define STANDINS "/dirs/"
+#define OBJECTS "/objects/"
+
+/* Is that, which a way through /proc or /dev was said to lead to, a stand-in directory or a cache file? *ret
+ * is the mapped path. */
+static bool leads_to(int dirfd, const char *path, const char *text, struct hr_place *ret)
+{
+    return hr_standin_place(text, ret) || (strstr(text, OBJECTS) && hr_origin_at(dirfd, path, ret));
+}
+
+/* What a way through /proc says of a stand-in directory ("/proc/self/cwd") or of an object's descriptor
+ * ("/proc/self/fd/3") is the mapped path. */
 static HR_NOINLINE ssize_t readlink_proc(int dirfd, const char *path, char *buffer, size_t size)
 {
     struct hr_place place;
@@ -164,23 +177,28 @@ static HR_NOINLINE ssize_t readlink_proc(int dirfd, const char *path, char *buff
         return (ssize_t)hr_edge(len < 0 ? len : -EINVAL);
     }
     text[len] = '\0';
-    bool standin = hr_standin_place(text, &place);
-    const char *answer = standin ? place.path : text;
-    size_t bytes = standin ? place.len : (size_t)len;
+    bool mapped = leads_to(dirfd, path, text, &place);
+    const char *answer = mapped ? place.path : text;
+    size_t bytes = mapped ? place.len : (size_t)len;
     bytes = bytes < size ? bytes : size;
     memcpy(buffer, answer, bytes);
     return (ssize_t)bytes;
 }
 
-static HR_NOINLINE bool may_be_standin(const char *text, size_t len, size_t room)
+/* text is not terminated. */
+static bool has_word(const char *text, size_t len, const char *word, size_t word_len)
 {
-    static const char folder[] = "/dirs/";
-    size_t word = sizeof(folder) - 1;
-    bool found = len == room;
-    for (size_t at = 0; !found && at + word <= len; at++) {
-        found = memcmp(text + at, folder, word) == 0;
+    bool found = false;
+    for (size_t at = 0; !found && at + word_len <= len; at++) {
+        found = memcmp(text + at, word, word_len) == 0;
     }
     return found;
+}
+
+static HR_NOINLINE bool may_be_ours(const char *text, size_t len, size_t room)
+{
+    return len == room || has_word(text, len, STANDINS, sizeof(STANDINS) - 1) ||
+           has_word(text, len, OBJECTS, sizeof(OBJECTS) - 1);
 }
 
 static inline bool is_proc(const char *path)
@@ -235,8 +253,8 @@ static HR_NOINLINE ssize_t tell_again(int dirfd, const char *path, char *buffer,
     return mapped;
 }
 
-/* After the real call, which a program that touches no map makes alone: what is said of a stand-in directory,
- * or was cut, is asked for once more. */
+/* After the real call, which a program that touches no map makes alone: what is said of a stand-in directory
+ * or a cache file, or was cut, is asked for once more. */
 static inline ssize_t told(int dirfd, const char *path, char *buffer, size_t size, ssize_t len)
 {
     if (HR_LIKELY(!hr_active)) {
@@ -245,7 +263,7 @@ static inline ssize_t told(int dirfd, const char *path, char *buffer, size_t siz
     if (len < 0) {
         return errno == ENOENT ? readlink_missed(dirfd, path) : len;
     }
-    return is_proc(path) && len > 0 && may_be_standin(buffer, (size_t)len, size)
+    return is_proc(path) && len > 0 && may_be_ours(buffer, (size_t)len, size)
                ? tell_again(dirfd, path, buffer, size, len)
                : len;
 }
@@ -315,7 +333,8 @@ static HR_NOINLINE char *realpath_slow(const char *path, char *resolved)
         return answer_realpath(&place, resolved);
     }
     char *result = HR_REAL(realpath)(hr_path_outside(AT_FDCWD, path, &place), resolved);
-    if (result && hr_standin_place(result, &place)) {
+    if (result &&
+        (is_proc(path) ? leads_to(AT_FDCWD, path, result, &place) : hr_standin_place(result, &place))) {
         return resolved ? memcpy(resolved, place.path, (size_t)place.len + 1) : replaced(result, &place);
     }
     return !result && hr_door_missed(AT_FDCWD, path, true, &place) ? answer_realpath(&place, resolved)

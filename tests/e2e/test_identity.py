@@ -166,3 +166,40 @@ def test_warm_calls_cost_few_instructions():
         wrong = ["%s: %d, at most %d" % (name, cost, WARM_BOUNDS[name]) for name, cost in costs.items()
                  if not 0 < cost <= WARM_BOUNDS[name]]
         proc.expect(not wrong, "slower than it was", *wrong)
+
+
+# Objects and an own file whose name looks like a cache file's; then the same by a child that inherits them.
+NAMES_OF_DESCRIPTORS = """
+import os, subprocess, sys
+data, own = sys.argv[1:3]
+names = [os.path.join(data, 'n00%d' % (i % 8), 'img_%05d.jpg' % i) for i in range(60)] + [own]
+fds = [os.open(name, os.O_RDONLY) for name in names]
+for fd, name in zip(fds, names):
+    for link in ('/proc/self/fd/%d' % fd, '/dev/fd/%d' % fd, '/proc/%d/fd/%d' % (os.getpid(), fd)):
+        assert os.readlink(link) == os.path.realpath(link) == name, (os.readlink(link), name)
+again = os.open('/proc/self/fd/%d' % fds[0], os.O_RDONLY)
+assert os.readlink('/proc/self/fd/%d' % again) == names[0]
+pid = os.fork()
+if pid == 0:
+    os._exit(os.readlink('/proc/self/fd/%d' % fds[1]) != names[1])
+assert os.waitpid(pid, 0)[1] == 0
+child = subprocess.run(['readlink', '/proc/self/fd/%d' % fds[2]], pass_fds=[fds[2]], capture_output=True, text=True).stdout
+print(child.strip() == names[2])
+"""
+
+
+@test(NEEDS)
+def test_names_of_descriptors():
+    """A library that asks where its descriptor leads (ONNX Runtime keeps to the model's folder so) is told the object's
+    path, listed or not; what an exec'ed child inherits it is told where the object is listed."""
+    for settings, inherited in (({"list": "all"}, "True"), ({"list": "all", "small_max": "64K"}, "True"),
+                                ({"list": "none"}, "False")):
+        with scene(fixtures.images(side=224), prefetch="off", **settings) as s:
+            own = os.path.join(proc.temp_folder("hr-"), "objects", "ab")
+            os.makedirs(own)
+            own = os.path.join(own, "0123456789abcdab")
+            with open(own, "w") as file:
+                file.write("mine")
+            os.chmod(own, 0o400)
+            said = s.job.python(NAMES_OF_DESCRIPTORS, s.data, own).strip()
+            proc.expect_equal(said, inherited, "what a child is told with %s" % settings)

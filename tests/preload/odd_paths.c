@@ -117,6 +117,26 @@ static void by_proc(void)
     close(fd);
 }
 
+/* What the names of a file's descriptor lead to, as libraries ask that keep to a folder. */
+static void file_by_proc(const char *name)
+{
+    static const char *const forms[] = {"/proc/self/fd/%d", "/dev/fd/%d", "/proc/%2$d/fd/%1$d"};
+    char want[PATH_MAX], path[64], text[PATH_MAX];
+    int fd = open(name, O_RDONLY);
+    probe_expect(getcwd(want, sizeof(want) - strlen(name) - 1) != NULL, "no working directory");
+    strcat(strcat(want, "/"), name);
+    for (unsigned i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        snprintf(path, sizeof(path), forms[i], fd, getpid());
+        ssize_t got = readlink(path, text, sizeof(text) - 1);
+        text[got > 0 ? got : 0] = '\0';
+        probe_expect(strcmp(text, want) == 0, "%s of %s leads to %s", path, name, text);
+        memset(text, 0, sizeof(text));
+        probe_expect(readlink(path, text, 3) == 3 && strncmp(text, want, 3) == 0, "cut: %s", text);
+        probe_expect(realpath(path, text) == text && strcmp(text, want) == 0, "realpath: %s", text);
+    }
+    close(fd);
+}
+
 /* A file, small or large, is not changed by its descriptor's name, whoever runs this. */
 static void not_written(const char *name)
 {
@@ -180,9 +200,13 @@ int main(int argc, char **argv)
         perror(probe_root);
         return 1;
     }
+    file_by_proc("a/one.txt"); /* nothing is listed yet */
+    file_by_proc("b/mega.bin");
     dots();
     longs();
     by_proc();
+    file_by_proc("a/one.txt");
+    file_by_proc("b/mega.bin");
     not_written("top.txt");
     not_written("b/mega.bin");
     restricted("top.txt");
