@@ -2,6 +2,8 @@
 #define HR_HEAP_BY_CONTRACT /* realpath(path, NULL) gives memory to its caller */
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 
 #include "interpose/door.h"
 #include "interpose/face.h"
@@ -208,6 +210,18 @@ static inline bool is_proc(const char *path)
             (path[1] == 'd' && strncmp(path, "/dev/fd/", sizeof("/dev/fd/") - 1) == 0));
 }
 
+/* A number in an open or working directory of /proc, too; any other relative name is an ordinary symlink's.
+ */
+static HR_NOINLINE bool lies_in_proc(int dirfd, const char *path)
+{
+    struct statfs fs;
+    if (path[0] == '/') {
+        return is_proc(path);
+    }
+    long result = dirfd == AT_FDCWD ? HR_SYS2(SYS_statfs, ".", &fs) : HR_SYS2(SYS_fstatfs, dirfd, &fs);
+    return result == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
 static ssize_t no_symlink(const struct hr_place *place)
 {
     struct hr_object object;
@@ -263,7 +277,8 @@ static inline ssize_t told(int dirfd, const char *path, char *buffer, size_t siz
     if (len < 0) {
         return errno == ENOENT ? readlink_missed(dirfd, path) : len;
     }
-    return is_proc(path) && len > 0 && may_be_ours(buffer, (size_t)len, size)
+    return len > 0 && (path[0] != '/' || is_proc(path)) && may_be_ours(buffer, (size_t)len, size) &&
+                   lies_in_proc(dirfd, path)
                ? tell_again(dirfd, path, buffer, size, len)
                : len;
 }

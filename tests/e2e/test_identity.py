@@ -177,6 +177,10 @@ fds = [os.open(name, os.O_RDONLY) for name in names]
 for fd, name in zip(fds, names):
     for link in ('/proc/self/fd/%d' % fd, '/dev/fd/%d' % fd, '/proc/%d/fd/%d' % (os.getpid(), fd)):
         assert os.readlink(link) == os.path.realpath(link) == name, (os.readlink(link), name)
+folder = os.open('/proc/self/fd', os.O_RDONLY)
+assert os.readlink('%d' % fds[3], dir_fd=folder) == names[3]
+os.symlink('/x/objects/ab/0123456789abcdab', own + '.link')
+assert os.readlink(os.path.basename(own) + '.link', dir_fd=os.open(os.path.dirname(own), os.O_RDONLY)) == '/x/objects/ab/0123456789abcdab'
 again = os.open('/proc/self/fd/%d' % fds[0], os.O_RDONLY)
 assert os.readlink('/proc/self/fd/%d' % again) == names[0]
 pid = os.fork()
