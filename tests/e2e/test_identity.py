@@ -205,5 +205,7 @@ def test_names_of_descriptors():
             with open(own, "w") as file:
                 file.write("mine")
             os.chmod(own, 0o400)
+            if settings["list"] == "all":  # all of it is listed before anything is opened
+                proc.expect_equal(s.job.command("count", s.data).returncode, 0, "count")
             said = s.job.python(NAMES_OF_DESCRIPTORS, s.data, own).strip()
             proc.expect_equal(said, inherited, "what a child is told with %s" % settings)
