@@ -102,6 +102,8 @@ const struct hr_cached *hr_cache_face(struct hr_cache *cache, const struct hr_so
 const struct hr_cached *hr_cache_by_id(struct hr_cache *cache, uint64_t file_id); /* of any kind, or NULL */
 /* The segment of a face that holds the byte at `offset`; of several the longest. NULL when absent. */
 const struct hr_cached *hr_cache_segment(struct hr_cache *cache, uint64_t face_id, uint64_t offset);
+/* The first one of the cell of `offset` that begins there or behind it. NULL when absent. */
+const struct hr_cached *hr_cache_next_segment(struct hr_cache *cache, uint64_t face_id, uint64_t offset);
 /* How many segments the cell of `offset` has and their bytes together (a measure of random reading). */
 void hr_cache_cell(struct hr_cache *cache, uint64_t face_id, uint64_t offset, unsigned *ret_segments,
                    uint64_t *ret_bytes);

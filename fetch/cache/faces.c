@@ -157,6 +157,12 @@ const struct hr_cached *hr_cache_segment(struct hr_cache *cache, uint64_t face_i
     return object ? &object->cached : NULL;
 }
 
+const struct hr_cached *hr_cache_next_segment(struct hr_cache *cache, uint64_t face_id, uint64_t offset)
+{
+    struct hr_object *object = hr_segments_next(&cache->segments, face_id, offset);
+    return object ? &object->cached : NULL;
+}
+
 void hr_cache_cell(struct hr_cache *cache, uint64_t face_id, uint64_t offset, unsigned *ret_segments,
                    uint64_t *ret_bytes)
 {

@@ -180,6 +180,13 @@ struct hr_object *hr_segments_at(const struct hr_segments *segments, uint64_t fa
     return longest;
 }
 
+struct hr_object *hr_segments_next(const struct hr_segments *segments, uint64_t face_id, uint64_t offset)
+{
+    const struct hr_cell *cell = find(segments, face_id, offset);
+    unsigned below = cell ? count_below(cell, offset) : 0;
+    return cell && below < cell->count ? cell->list[below] : NULL;
+}
+
 struct hr_object *hr_segments_over(const struct hr_segments *segments, uint64_t face_id, uint64_t offset,
                                    uint64_t bytes)
 {

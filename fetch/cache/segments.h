@@ -22,6 +22,8 @@ int hr_segments_add(struct hr_segments *segments, struct hr_object *face, struct
 void hr_segments_remove(struct hr_segments *segments, struct hr_object *face, struct hr_object *segment);
 /* The longest that holds the byte at offset, or NULL. */
 struct hr_object *hr_segments_at(const struct hr_segments *segments, uint64_t face_id, uint64_t offset);
+/* The first of the cell of offset that begins there or behind it, or NULL. */
+struct hr_object *hr_segments_next(const struct hr_segments *segments, uint64_t face_id, uint64_t offset);
 /* One that holds all of [offset, offset + bytes), or NULL. */
 struct hr_object *hr_segments_over(const struct hr_segments *segments, uint64_t face_id, uint64_t offset,
                                    uint64_t bytes);

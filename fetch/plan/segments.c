@@ -11,6 +11,7 @@
 
 #include "fetch/base/clock.h"
 #include "fetch/base/least.h"
+#include "fetch/plan/gaps.h"
 #include "fetch/plan/shards.h"
 
 #define HR_PIECE_BYTES (64u << 10)        /* the least that is asked for: latency outweighs it */
@@ -27,10 +28,6 @@
 #define HR_START_PARTS 4
 #define HR_START_SHARE 4 /* while less than this part of `connections` is in flight or queued */
 
-struct range {
-    uint64_t first, bytes;
-};
-
 /* One read, checked. */
 struct asked {
     struct hr_plan *plan;
@@ -45,11 +42,11 @@ static uint64_t page_down(uint64_t bytes)
     return bytes - bytes % HR_PAGE_BYTES;
 }
 
-static struct range cell_of(const struct hr_cached *face, uint64_t offset)
+static struct hr_range cell_of(const struct hr_cached *face, uint64_t offset)
 {
     uint64_t first = offset - offset % HR_CELL_BYTES;
     uint64_t left = face->size - first;
-    return (struct range){first, left < HR_CELL_BYTES ? left : HR_CELL_BYTES};
+    return (struct hr_range){first, left < HR_CELL_BYTES ? left : HR_CELL_BYTES};
 }
 
 static bool serves(const struct hr_plan_tree *tree, const struct hr_cached *face)
@@ -87,9 +84,9 @@ static struct hr_plan_tree *tree_for(struct hr_plan *plan, const struct hr_reade
 }
 
 /* Pages from `first` on, `bytes` of them or HR_PIECE_BYTES, inside the cell. */
-static struct range piece(const struct hr_cached *face, uint64_t offset, uint64_t bytes)
+static struct hr_range piece(const struct hr_cached *face, uint64_t offset, uint64_t bytes)
 {
-    struct range cell = cell_of(face, offset);
+    struct hr_range cell = cell_of(face, offset);
     uint64_t cell_end = cell.first + cell.bytes;
     uint64_t first = page_down(offset);
     uint64_t end = bytes < cell_end - offset ? page_down(offset + bytes + HR_PAGE_BYTES - 1) : cell_end;
@@ -101,7 +98,7 @@ static struct range piece(const struct hr_cached *face, uint64_t offset, uint64_
         uint64_t start = end > HR_PIECE_BYTES ? page_down(end - HR_PIECE_BYTES) : 0;
         first = start > cell.first ? start : cell.first;
     }
-    return (struct range){first, end - first};
+    return (struct hr_range){first, end - first};
 }
 
 struct pieces {
@@ -126,7 +123,7 @@ static void add_pieces(const struct asked *asked, uint64_t offset, struct pieces
 
 /* Most of the cell was read, or it is read in one direction, as backwards: the rest costs less than asking
  * for it piece by piece. Pieces here and there stay exact, also where two of them meet. */
-static bool is_dense(const struct asked *asked, struct range next)
+static bool is_dense(const struct asked *asked, struct hr_range next)
 {
     struct pieces cell = {0};
     add_pieces(asked, asked->ask.offset, &cell);
@@ -153,52 +150,37 @@ static bool is_shard(const struct asked *asked)
     return small.count >= HR_SHARD_PIECES && small.bytes <= (uint64_t)small.count * HR_SHARD_PIECE_BYTES;
 }
 
-/* What holds the byte, there or on its way; nothing: 0 bytes. */
-static struct range holder(const struct asked *asked, uint64_t offset)
-{
-    const struct hr_cached *there = hr_cache_segment(asked->plan->cache, asked->face->file_id, offset);
-    if (there) {
-        return (struct range){hr_cached_offset(there), there->size};
-    }
-    const struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, offset);
-    while (want && (offset < want->first || offset >= want->first + want->size)) {
-        want = want->cell_next;
-    }
-    return want ? (struct range){want->first, want->size} : (struct range){0};
-}
-
-/* A cell from its first to its last byte that nothing holds. */
-static struct range lacking(const struct asked *asked, struct range cell)
-{
-    uint64_t first = cell.first, end = cell.first + cell.bytes;
-    for (struct range held; first < end && (held = holder(asked, first)).bytes > 0;) {
-        first = held.first + held.bytes;
-    }
-    for (struct range held; first < end && (held = holder(asked, end - 1)).bytes > 0;) {
-        end = held.first;
-    }
-    return (struct range){first, end - first};
-}
-
-static struct range range_for(const struct asked *asked, const struct hr_pattern *pattern)
+/* What is asked for at once; *ret_rest: where what lacks comes, too, which nobody waits for yet. */
+static struct hr_range range_for(const struct asked *asked, const struct hr_pattern *pattern,
+                                 struct hr_range *ret_rest)
 {
     const struct hr_cached *face = asked->face;
     uint64_t offset = asked->ask.offset;
+    struct hr_range cell = cell_of(face, offset);
+    *ret_rest = (struct hr_range){0};
     if (pattern->exact) {
         return piece(face, offset, asked->ask.bytes);
     }
-    if (pattern->cells || face->size <= HR_WHOLE_CELLS * (uint64_t)HR_CELL_BYTES) {
-        return lacking(asked, cell_of(face, offset));
+    if (!pattern->cells && face->size > HR_WHOLE_CELLS * (uint64_t)HR_CELL_BYTES) {
+        struct hr_range next = piece(face, offset, hr_most(pattern->piece_bytes, pattern->run_bytes));
+        if (face->size - offset <= HR_TAIL_BYTES) {
+            return piece(face, offset, asked->ask.bytes);
+        }
+        if (!is_dense(asked, next) && !is_shard(asked)) {
+            return next;
+        }
     }
-    if (face->size - offset <= HR_TAIL_BYTES) {
-        return piece(face, offset, asked->ask.bytes);
+    struct hr_range gap = hr_gap_around(asked->tree, face, cell, offset);
+    *ret_rest = cell;
+    if (pattern->cells) { /* who reads on has no use for what lies before it */
+        uint64_t end = gap.first + gap.bytes;
+        *ret_rest = (struct hr_range){end, cell.first + cell.bytes - end};
     }
-    struct range next = piece(face, offset, hr_most(pattern->piece_bytes, pattern->run_bytes));
-    return is_dense(asked, next) || is_shard(asked) ? lacking(asked, cell_of(face, offset)) : next;
+    return gap;
 }
 
 /* Is all of it there, or on its way? */
-static bool is_covered(const struct asked *asked, struct range range)
+static bool is_covered(const struct asked *asked, struct hr_range range)
 {
     const struct hr_cached *there = hr_cache_segment(asked->plan->cache, asked->face->file_id, range.first);
     if (there && hr_cached_offset(there) + there->size >= range.first + range.bytes) {
@@ -225,32 +207,41 @@ static void ask_in_parts(struct hr_plan *plan, struct hr_want *want, unsigned *c
     }
 }
 
+/* What lacks of a range in one cell. */
+static void bring(const struct asked *asked, struct hr_range range, unsigned *in_parts)
+{
+    enum hr_reason reason = asked->reader->hint ? HR_REASON_HINT : HR_REASON_WINDOW;
+    uint64_t end = range.first + range.bytes;
+    struct hr_range gap = hr_gap_next(asked->tree, asked->face, range.first, end);
+    while (gap.bytes > 0) {
+        struct hr_want *want =
+            hr_want_add_range(asked->tree, asked->face, HR_WANT_SEGMENT, reason, gap.first, gap.bytes);
+        ask_in_parts(asked->plan, want, in_parts);
+        gap = hr_gap_next(asked->tree, asked->face, gap.first + gap.bytes, end);
+    }
+}
+
 /* The cells behind the one that was asked for: as far as the read goes, and the reader's window; the first of
  * them in parts, `in_parts` at most. How many cells of that are left at the object's end. */
 static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *pattern, unsigned in_parts)
 {
     const struct hr_cached *face = asked->face;
     uint64_t read_end = asked->ask.offset + hr_most(asked->ask.bytes, pattern->run_bytes);
-    struct range cell = cell_of(face, asked->ask.offset);
+    struct hr_range cell = cell_of(face, asked->ask.offset);
     uint64_t at = cell.first + HR_CELL_BYTES;
     bool far = read_end > at;
     if (!asked->tree || asked->tree->denied > 0 || (!far && pattern->ahead_cells == 0)) {
         return 0;
     }
-    unsigned bound = far ? hr_window_bound(asked->plan) : pattern->ahead_cells, i = 0;
+    unsigned bound = far ? hr_window_bound(asked->plan) : pattern->ahead_cells, i = 0, none = 0;
     for (; i < bound && at < face->size; i++, at += HR_CELL_BYTES) {
         bool whole = i < pattern->ahead_cells || read_end >= at + HR_CELL_BYTES;
         if (!whole && read_end <= at) {
             return 0;
         }
-        struct range range = whole ? cell_of(face, at) : piece(face, at, read_end - at);
-        bool covered = is_covered(asked, range);
-        range = whole && !covered ? lacking(asked, range) : range;
-        if (!covered && range.bytes > 0) {
-            enum hr_reason reason = asked->reader->hint ? HR_REASON_HINT : HR_REASON_WINDOW;
-            struct hr_want *want =
-                hr_want_add_range(asked->tree, face, HR_WANT_SEGMENT, reason, range.first, range.bytes);
-            ask_in_parts(asked->plan, i < HR_START_CELLS ? want : NULL, &in_parts);
+        struct hr_range range = whole ? cell_of(face, at) : piece(face, at, read_end - at);
+        if (!is_covered(asked, range)) {
+            bring(asked, range, i < HR_START_CELLS ? &in_parts : &none);
         }
     }
     return pattern->to_end ? bound - i : 0;
@@ -359,9 +350,10 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
         hr_want_promote(want, reason);
     } else {
         note_tail(asked, &pattern);
-        struct range range = range_for(asked, &pattern);
+        struct hr_range rest, range = range_for(asked, &pattern, &rest);
         want = hr_want_add_range(asked->tree, asked->face, HR_WANT_SEGMENT, reason, range.first, range.bytes);
         ask_in_parts(plan, want, &in_parts);
+        bring(asked, rest, &in_parts);
     }
     if (want) {
         hr_window_served(plan, asked->reader, face_id, want->first + want->size);
