@@ -15,6 +15,11 @@ void hr_runs_begin(struct hr_runs *runs, uint64_t start)
     runs->asks = 1;
 }
 
+void hr_runs_skip(struct hr_runs *runs)
+{
+    runs->asks = 1;
+}
+
 uint64_t hr_runs_go_on(struct hr_runs *runs, uint64_t read)
 {
     uint64_t thought = hr_most(runs->bytes + HR_RUN_SLACK_BYTES, HR_RUN_LEAST_BYTES);
@@ -31,9 +36,6 @@ uint64_t hr_runs_go_on(struct hr_runs *runs, uint64_t read)
 uint64_t hr_runs_ahead(const struct hr_runs *runs, uint64_t offset)
 {
     uint64_t reach = offset - runs->start;
-    if (runs->reached == 0) {
-        return UINT64_MAX;
-    }
     return reach < runs->reached ? runs->reached - reach : reach - runs->reached + HR_CELL_BYTES;
 }
 

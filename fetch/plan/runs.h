@@ -17,10 +17,13 @@ struct hr_runs {      /* zero: nothing is known */
 
 /* A jump to `start`. */
 void hr_runs_begin(struct hr_runs *runs, uint64_t start);
+/* It leaves some out: what comes now is measured by itself. */
+void hr_runs_skip(struct hr_runs *runs);
 /* It goes on without a hole, behind `read` bytes of the run. How many more come at once, 0: it is longer than
  * was thought, or nothing is known. */
 uint64_t hr_runs_go_on(struct hr_runs *runs, uint64_t read);
-/* How far ahead of `offset` its window may be. */
+/* How far ahead of `offset` its window may be: to where the last one ended; beyond that, or when none has, as
+ * far as it has come, and a cell. */
 uint64_t hr_runs_ahead(const struct hr_runs *runs, uint64_t offset);
 /* It jumps elsewhere: it has read `read` bytes for certain, of those that it was given, and was at `offset`.
  */

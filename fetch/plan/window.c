@@ -23,7 +23,8 @@
 #define HR_TRAIL_SHARE 4
 #define HR_RUN_BYTES (1u << 20) /* so much that was read in order goes on... */
 #define HR_RUN_STEPS 2          /* ...when it went on so often: of many jumps two are neighbours by chance */
-#define HR_RUN_GROWS 3          /* before: a piece is so many times what was read */
+#define HR_RUN_SHARE 2          /* ...and holes are not more than what was read of it */
+#define HR_RUN_GROWS 3          /* before: a piece is so many times what was read behind the last hole */
 #define HR_WINDOW_STREAM_STEP 1 /* who begins what is nearly always read to its end begins there... */
 #define HR_WINDOW_TOLD_STEP 2   /* ...who says that he reads on, or begins with a read of HR_RUN_BYTES... */
 #define HR_WINDOW_FULL_STEP 4   /* ...where others were read whole; the rest step by step */
@@ -45,7 +46,8 @@ struct reader {
     enum hr_hint said;
     int64_t asked_ms;
     uint64_t began;      /* of its last read; a long one asks several times */
-    uint64_t ordered;    /* what it had read in order up to there, without holes */
+    uint64_t ordered;    /* what it had read in order up to there, without holes... */
+    uint64_t before;     /* ...and up to the last hole */
     uint64_t offset;     /* of its last ask... */
     uint64_t wanted;     /* ...and as far as that went */
     uint64_t end;        /* of the file that answered it */
@@ -149,14 +151,35 @@ static unsigned first_step(struct hr_plan *plan, const struct hr_segment_ask *as
     return opening.trusted ? step : 0;
 }
 
-/* It is about to jump. What it read of an object's start is no rule for the rest. */
+/* It is about to jump, or over a hole. What it read of an object's start is no rule for the rest. */
 static void run_ended(struct reader *reader, bool known)
 {
     if (known && !reader->from_start) {
-        uint64_t read = reader->ordered + reader->wanted - reader->began;
+        uint64_t read = reader->ordered - reader->before + reader->wanted - reader->began;
         uint64_t most = reader->end > reader->wanted ? read + reader->end - reader->wanted : read;
         hr_runs_end(&reader->runs, read, most, reader->wanted, reader->cells);
     }
+}
+
+/* A jump's run goes on with this ask; until now it reached as far as `far`. */
+static void run_goes_on(struct reader *reader, const struct hr_segment_ask *ask, uint64_t far)
+{
+    uint64_t last = reader->wanted - reader->began, more = 0;
+    bool hole = ask->offset > far + HR_HOLE_BYTES;
+    if (hole) {
+        run_ended(reader, true);
+        hr_runs_skip(&reader->runs);
+    }
+    reader->ordered += hr_least(ask->offset, far) - reader->began;
+    reader->before = hole ? reader->ordered : reader->before;
+    reader->trail = ask->offset + ask->bytes > reader->wanted ? ask->offset + ask->bytes - reader->wanted : 0;
+    reader->trails = reader->trail < last / HR_TRAIL_SHARE;
+    if (!hole && !reader->trails) {
+        more = hr_runs_go_on(&reader->runs, reader->ordered - reader->before);
+    }
+    reader->until = more ? ask->offset + more : 0;
+    bool dense = reader->ordered >= (ask->offset - reader->runs.start) / HR_RUN_SHARE;
+    reader->cells = ++reader->went_on >= HR_RUN_STEPS && reader->ordered >= HR_RUN_BYTES && dense && !more;
 }
 
 /* Where the run stands with this ask. True: it begins with it. */
@@ -178,7 +201,7 @@ static bool follow(struct hr_plan *plan, struct reader *reader, const struct hr_
             reader->behind = reader->trail;
         }
         reader->trails = false;
-        reader->ordered = 0;
+        reader->ordered = reader->before = 0;
         reader->went_on = 0;
         reader->cells = ask->offset < HR_START_BYTES;
         reader->from_start = reader->cells;
@@ -189,15 +212,7 @@ static bool follow(struct hr_plan *plan, struct reader *reader, const struct hr_
         hr_shard_read_on(plan, ask->face_id);
         reader->step += reader->step < HR_WINDOW_FULL_STEP;
     } else {
-        reader->ordered += hr_least(ask->offset, far) - reader->began;
-        uint64_t last = reader->wanted - reader->began;
-        reader->trail =
-            ask->offset + ask->bytes > reader->wanted ? ask->offset + ask->bytes - reader->wanted : 0;
-        reader->trails = reader->trail < last / HR_TRAIL_SHARE;
-        bool hole = ask->offset > far + HR_HOLE_BYTES;
-        uint64_t more = hole || reader->trails ? 0 : hr_runs_go_on(&reader->runs, reader->ordered);
-        reader->until = more ? ask->offset + more : 0;
-        reader->cells = ++reader->went_on >= HR_RUN_STEPS && reader->ordered >= HR_RUN_BYTES && !more;
+        run_goes_on(reader, ask, far);
     }
     reader->began = ask->offset;
     return !reads_on;
@@ -267,8 +282,8 @@ void hr_window_note(struct hr_plan *plan, const struct hr_reader *who, const str
         ret->run_bytes = reader->until - ask->offset;
     } else if (!ret->exact && reader->went_on == 0) {
         ret->piece_bytes = ask->bytes + reader->behind;
-    } else if (!ret->exact && !reader->trails && reader->ordered * HR_RUN_GROWS > ask->bytes) {
-        ret->piece_bytes = reader->ordered * HR_RUN_GROWS;
+    } else if (!ret->exact && !reader->trails) {
+        ret->piece_bytes = hr_most(ask->bytes, (reader->ordered - reader->before) * HR_RUN_GROWS);
     }
 }
 
