@@ -39,6 +39,7 @@ struct hr_expected { /* will be opened */
     uint64_t after;           /* face whose window it goes on from */
     uint64_t face_id;         /* 0: it is not there yet */
     unsigned wanted, brought; /* cells */
+    unsigned ahead;           /* so many lie between its start and who reads that one */
     int64_t since_ms;
 };
 

@@ -138,6 +138,7 @@ struct hr_want {
     struct hr_want *cell_next; /* SEGMENT: more of the same cell, which share the place in the table */
     struct hr_lane *lane;
     struct hr_want *prev, *next; /* in its lane's queue while QUEUED */
+    unsigned ahead; /* WINDOW: so many cells from its reader, when that asked last; UINT_MAX: not told */
     struct hr_want *placed_prev, *placed_next;
     bool placed; /* in hr_plan.placed */
     struct hr_plan *plan;
@@ -347,6 +348,9 @@ void hr_lane_prepend(struct hr_want *want);
 void hr_lane_remove(struct hr_want *want);
 /* One that is queued by look-ahead goes behind those that were hurried before it, and before all others. */
 void hr_lane_hurry(struct hr_want *want);
+/* One of a window, so many cells from its reader: what is nearer goes first, of whatever reader. NULL, or of
+ * another reason: nothing. */
+void hr_lane_near(struct hr_want *want, unsigned ahead);
 void hr_lane_placed(struct hr_want *want); /* it has got its place in the cache */
 /* The want whose request may start now, or NULL. */
 struct hr_want *hr_lane_next(struct hr_plan *plan);

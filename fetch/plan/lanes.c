@@ -79,6 +79,24 @@ void hr_lane_hurry(struct hr_want *want)
     lane->first_last = want;
 }
 
+void hr_lane_near(struct hr_want *want, unsigned ahead)
+{
+    if (!want || want->state != HR_WANT_QUEUED || want->reason != HR_REASON_WINDOW || want->ahead <= ahead) {
+        return;
+    }
+    struct hr_want **queue = &want->lane->queue[HR_REASON_WINDOW];
+    want->ahead = ahead;
+    if (want == *queue || want->prev->ahead <= ahead) {
+        return;
+    }
+    DL_DELETE(*queue, want);
+    struct hr_want *before = (*queue)->prev; /* the last one */
+    while (before && before->ahead > ahead) {
+        before = before == *queue ? NULL : before->prev;
+    }
+    DL_APPEND_ELEM(*queue, before, want);
+}
+
 void hr_lane_remove(struct hr_want *want)
 {
     struct hr_lane *lane = want->lane;

@@ -179,18 +179,19 @@ static struct hr_range range_for(const struct asked *asked, const struct hr_patt
     return gap;
 }
 
-/* Is all of it there, or on its way? */
-static bool is_covered(const struct asked *asked, struct hr_range range)
+/* Is all of it there, or on its way? So many cells ahead. */
+static bool is_covered(const struct asked *asked, struct hr_range range, unsigned ahead)
 {
     const struct hr_cached *there = hr_cache_segment(asked->plan->cache, asked->face->file_id, range.first);
     if (there && hr_cached_offset(there) + there->size >= range.first + range.bytes) {
         hr_cache_announced(asked->plan->cache, there->file_id); /* it is read next */
         return true;
     }
-    const struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, range.first);
+    struct hr_want *want = hr_want_cell(asked->tree, asked->face->file_id, range.first);
     while (want && !(want->first <= range.first && want->first + want->size >= range.first + range.bytes)) {
         want = want->cell_next;
     }
+    hr_lane_near(want, ahead);
     return want != NULL;
 }
 
@@ -207,8 +208,8 @@ static void ask_in_parts(struct hr_plan *plan, struct hr_want *want, unsigned *c
     }
 }
 
-/* What lacks of a range in one cell. */
-static void bring(const struct asked *asked, struct hr_range range, unsigned *in_parts)
+/* What lacks of a range in one cell, so many ahead. */
+static void bring(const struct asked *asked, struct hr_range range, unsigned ahead, unsigned *in_parts)
 {
     enum hr_reason reason = asked->reader->hint ? HR_REASON_HINT : HR_REASON_WINDOW;
     uint64_t end = range.first + range.bytes;
@@ -216,6 +217,7 @@ static void bring(const struct asked *asked, struct hr_range range, unsigned *in
     while (gap.bytes > 0) {
         struct hr_want *want =
             hr_want_add_range(asked->tree, asked->face, HR_WANT_SEGMENT, reason, gap.first, gap.bytes);
+        hr_lane_near(want, ahead);
         ask_in_parts(asked->plan, want, in_parts);
         gap = hr_gap_next(asked->tree, asked->face, gap.first + gap.bytes, end);
     }
@@ -240,18 +242,18 @@ static unsigned bring_ahead(const struct asked *asked, const struct hr_pattern *
             return 0;
         }
         struct hr_range range = whole ? cell_of(face, at) : piece(face, at, read_end - at);
-        if (!is_covered(asked, range)) {
-            bring(asked, range, i < HR_START_CELLS ? &in_parts : &none);
+        if (!is_covered(asked, range, i + 1)) {
+            bring(asked, range, i + 1, i < HR_START_CELLS ? &in_parts : &none);
         }
     }
     return pattern->to_end ? bound - i : 0;
 }
 
 /* What is left of a window goes into the object that is read next. */
-static void go_on_behind(const struct asked *asked, uint64_t face_id, unsigned cells)
+static void go_on_behind(const struct asked *asked, uint64_t face_id, unsigned ahead, unsigned cells)
 {
     if (cells > 0) {
-        hr_shard_ahead(asked->tree, face_id, cells);
+        hr_shard_ahead(asked->tree, face_id, ahead, cells);
     }
 }
 
@@ -316,6 +318,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
 {
     struct hr_plan *plan = asked->plan;
     uint64_t face_id = asked->face->file_id, offset = asked->ask.offset;
+    unsigned left = (unsigned)((asked->face->size - 1) / HR_CELL_BYTES - offset / HR_CELL_BYTES);
     struct hr_pattern pattern;
     hr_window_note(plan, asked->reader, &asked->ask, &pattern);
     unsigned in_parts = pattern.begins && !asked->reader->hint ? HR_START_CELLS : 0;
@@ -330,7 +333,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
         hr_window_served(plan, asked->reader, face_id, hr_cached_offset(there) + there->size);
         unsigned beyond = bring_ahead(asked, &pattern, in_parts);
         answer_with(plan, asker, there); /* nothing was started yet: it is still there */
-        go_on_behind(asked, face_id, beyond);
+        go_on_behind(asked, face_id, left, beyond);
         hr_plan_pump(plan);
         return;
     }
@@ -353,7 +356,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
         struct hr_range rest, range = range_for(asked, &pattern, &rest);
         want = hr_want_add_range(asked->tree, asked->face, HR_WANT_SEGMENT, reason, range.first, range.bytes);
         ask_in_parts(plan, want, &in_parts);
-        bring(asked, rest, &in_parts);
+        bring(asked, rest, 0, &in_parts);
     }
     if (want) {
         hr_window_served(plan, asked->reader, face_id, want->first + want->size);
@@ -361,7 +364,7 @@ static void ask_segment(const struct asked *asked, const struct hr_asker *asker)
     if (!asked->reader->hint || !want) {
         wait_for(want, asker);
     }
-    go_on_behind(asked, face_id, bring_ahead(asked, &pattern, in_parts));
+    go_on_behind(asked, face_id, left, bring_ahead(asked, &pattern, in_parts));
     hr_plan_pump(plan);
 }
 

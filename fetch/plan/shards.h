@@ -19,8 +19,8 @@ void hr_shard_begun(struct hr_plan *plan, uint64_t face_id, struct hr_shard_open
 void hr_shard_read_on(struct hr_plan *plan, uint64_t face_id);
 /* ...to its end. */
 void hr_shard_read_whole(struct hr_plan *plan, uint64_t face_id);
-/* The window of one that reads it reaches so many cells beyond its end. */
-void hr_shard_ahead(struct hr_plan_tree *tree, uint64_t face_id, unsigned cells);
+/* The window of one that reads it reaches so many cells beyond its end, which is `ahead` cells from there. */
+void hr_shard_ahead(struct hr_plan_tree *tree, uint64_t face_id, unsigned ahead, unsigned cells);
 struct hr_name;
 /* A name of such a folder that no index tells, and no answer about it alone: is it among those that one LIST
  * told? */

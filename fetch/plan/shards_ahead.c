@@ -20,7 +20,7 @@ struct asking { /* for names; the family may be another's by then */
     struct hr_plan_tree *tree;
     uint64_t family;
     uint64_t after; /* the face that is read now, and what its window has left */
-    unsigned cells;
+    unsigned ahead, cells;
     int64_t asked_ms;
 };
 
@@ -36,7 +36,7 @@ static void names_told(struct hr_call *call)
             family->told_to = asking->tree;
             family->told_ms = asking->asked_ms;
             hr_family_named(plan, family);
-            hr_shard_ahead(asking->tree, asking->after, asking->cells);
+            hr_shard_ahead(asking->tree, asking->after, asking->ahead, asking->cells);
             hr_plan_pump(plan);
         }
     }
@@ -44,7 +44,8 @@ static void names_told(struct hr_call *call)
     hr_call_free(call);
 }
 
-static void learn_names(struct hr_plan_tree *tree, struct hr_family *family, uint64_t after, unsigned cells)
+static void learn_names(struct hr_plan_tree *tree, struct hr_family *family, uint64_t after, unsigned ahead,
+                        unsigned cells)
 {
     uint32_t len = family->lowest ? (uint32_t)strlen(family->lowest) : 0;
     if (family->asked || !len || family->begun_count < HR_NAMES_AFTER) {
@@ -61,8 +62,12 @@ static void learn_names(struct hr_plan_tree *tree, struct hr_family *family, uin
     }
     struct asking *asking = malloc(sizeof *asking);
     if (asking) {
-        *asking = (struct asking){
-            .tree = tree, .family = family->id, .after = after, .cells = cells, .asked_ms = hr_clock_ms()};
+        *asking = (struct asking){.tree = tree,
+                                  .family = family->id,
+                                  .after = after,
+                                  .ahead = ahead,
+                                  .cells = cells,
+                                  .asked_ms = hr_clock_ms()};
         if (hr_siblings_list(tree, family->lowest, len, names_told, asking) < 0) {
             free(asking);
         }
@@ -124,11 +129,21 @@ static bool has_room(const struct hr_plan *plan)
     return expected_bytes(plan) + HR_CELL_BYTES <= cache.budget_bytes / HR_EXPECTED_SHARE;
 }
 
+/* A cell of it that is queued has come nearer. */
+static void come_nearer(const struct hr_expected *expected, unsigned number)
+{
+    struct hr_want *want = hr_want_cell(expected->tree, expected->face_id, number * (uint64_t)HR_CELL_BYTES);
+    hr_lane_near(want, expected->ahead + number + 1);
+}
+
 static void bring(struct hr_expected *expected)
 {
     struct hr_plan_tree *tree = expected->tree;
     struct hr_plan *plan = tree->plan;
     const struct hr_cached *face = hr_family_face(plan, expected->face_id);
+    for (unsigned i = 0; face && i < expected->brought; i++) {
+        come_nearer(expected, i);
+    }
     while (face && expected->brought < expected->wanted && has_room(plan)) {
         uint64_t first = expected->brought * (uint64_t)HR_CELL_BYTES;
         if (first >= face->size) {
@@ -141,6 +156,7 @@ static void bring(struct hr_expected *expected)
         } else if (!hr_want_add_range(tree, face, HR_WANT_SEGMENT, HR_REASON_WINDOW, first, bytes)) {
             return;
         }
+        come_nearer(expected, expected->brought);
         plan->stats.shards_ahead += expected->brought == 0;
         expected->brought++;
     }
@@ -232,7 +248,7 @@ static struct hr_expected *expect(struct hr_plan_tree *tree, struct hr_family *f
     return expected;
 }
 
-void hr_shard_ahead(struct hr_plan_tree *tree, uint64_t face_id, unsigned cells)
+void hr_shard_ahead(struct hr_plan_tree *tree, uint64_t face_id, unsigned ahead, unsigned cells)
 {
     struct hr_plan *plan = tree->plan;
     const struct hr_cached *face = hr_family_face(plan, face_id);
@@ -241,12 +257,13 @@ void hr_shard_ahead(struct hr_plan_tree *tree, uint64_t face_id, unsigned cells)
     if (!family || !tree->settings.prefetch) {
         return;
     }
-    learn_names(tree, family, face_id, cells);
+    learn_names(tree, family, face_id, ahead, cells);
     for (unsigned i = 0; i < HR_EXPECTED && !expected; i++) {
         struct hr_expected *one = &plan->shards->expected[i];
         expected = one->taken && one->after == face_id ? one : NULL;
     }
     if (expected) {
+        expected->ahead = ahead;
         expected->wanted = cells > expected->wanted ? cells : expected->wanted;
         bring(expected);
         return;
@@ -256,6 +273,7 @@ void hr_shard_ahead(struct hr_plan_tree *tree, uint64_t face_id, unsigned cells)
         const struct hr_sibling *next = hr_family_sibling(family, expected->name);
         uint32_t ticket = expected->turn << HR_EXPECTED_BITS | (uint32_t)(expected - plan->shards->expected);
         struct hr_asker asker = {.fn = face_there, .owner = plan, .ticket = ticket};
+        expected->ahead = ahead;
         expected->wanted = cells;
         (void)hr_face_want(tree, next->key, next->key_len, next->etag, next->size, next->mtime_ns, &asker);
     }

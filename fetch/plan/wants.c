@@ -2,6 +2,7 @@
 #include "fetch/plan/inner.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -124,6 +125,7 @@ static void enqueue(struct hr_want *want, enum hr_reason reason)
     want->reason = reason;
     want->hindrance.foreseen = reason != HR_REASON_DEMAND;
     want->state = HR_WANT_QUEUED;
+    want->ahead = UINT_MAX;
     hr_lane_append(want);
     want->plan->stats.queued++;
     want->plan->pace.waiting += reason == HR_REASON_DEMAND;

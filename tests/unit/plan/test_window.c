@@ -1,4 +1,5 @@
 /* Windows: how far ahead a reader is served, and what bounds it. */
+#include "fetch/plan/inner.h"
 #include "tests/unit/plan/lab.h"
 
 static uint64_t face = 5; /* of no object, but where one is needed */
@@ -161,6 +162,54 @@ static void test_runs_from_a_jump_grow(void **state)
     assert_false(note(lab, 4, start + 4 * MIB, 16 * MIB).cells);
 }
 
+/* ---- the order of what is queued ---- */
+
+static void ask_at(struct lab *lab, uint32_t tid, uint64_t of, uint64_t offset, uint64_t bytes)
+{
+    struct hr_reader reader = {.context = UINT32_MAX, .tree = lab->tree, .pid = 1, .tid = tid};
+    struct hr_segment_ask ask = {.face_id = of, .offset = offset, .bytes = bytes};
+    struct hr_asker nobody = hr_asker_nobody();
+    hr_plan_segment(lab->plan, &reader, &ask, false, &nobody);
+}
+
+/* "b1 a4": the cells of a and b that are queued, first to last. */
+static void check_queue(struct lab *lab, uint64_t a, const char *expected)
+{
+    char text[256] = "";
+    size_t len = 0;
+    for (const struct hr_want *want = lab->plan->lanes->queue[HR_REASON_WINDOW]; want; want = want->next) {
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%c%u", len ? " " : "",
+                                want->face_id == a ? 'a' : 'b', (unsigned)(want->first / HR_CELL_BYTES));
+    }
+    assert_string_equal(text, expected);
+}
+
+/* Of two readers' windows what is nearest to its reader goes first, and goes on to be as readers come closer.
+ */
+static void test_the_nearest_cell_goes_first(void **state)
+{
+    struct lab *lab = *state;
+    s3_add(lab->s3, "a", 400 * MIB);
+    s3_add(lab->s3, "b", 400 * MIB);
+    lab_open(lab, &(struct lab_options){.cache_bytes = 1000 * MIB, .memory_bytes = 40 * MIB});
+    lab_list(lab);
+    uint64_t a = lab_face(lab, "a"), b = lab_face(lab, "b");
+    s3_hold(lab->s3, true, false);
+    ask_at(lab, 1, a, 0, 1 * MIB);
+    check_queue(lab, a, "a4 a5 a6 a7 a8 a9 a10"); /* the others have been asked for */
+    ask_at(lab, 2, b, 0, 4096);
+    check_queue(lab, a, "b1 a4 a5 a6 a7 a8 a9 a10");
+    ask_at(lab, 2, b, HR_CELL_BYTES, 4096);
+    check_queue(lab, a, "b2 b3 b4 a4 b5 a5 a6 a7 a8 a9 a10");
+    ask_at(lab, 1, a, HR_CELL_BYTES, 1 * MIB);
+    ask_at(lab, 1, a, 2ull * HR_CELL_BYTES, 1 * MIB);
+    check_queue(lab, a, "b2 b3 a4 b4 a5 b5 a6 a7 a8 a9 a10");
+    s3_hold(lab->s3, false, false);
+    lab_settle(lab);
+    assert_int_equal(lab_stats(lab).queued, 0);
+    assert_int_equal(lab_stats(lab).memory_bytes, 0);
+}
+
 /* More readers than there is room for: the one that was quiet longest is forgotten, and starts anew. */
 static void test_readers_beyond_the_table(void **state)
 {
@@ -184,6 +233,7 @@ int main(void)
         LAB_TEST(test_the_end_gives_the_share_back),
         LAB_TEST(test_memory_and_connections_bound_the_window),
         LAB_TEST(test_runs_from_a_jump_grow),
+        LAB_TEST(test_the_nearest_cell_goes_first),
         LAB_TEST(test_readers_beyond_the_table),
 #undef LAB_TEST
     };
