@@ -8,7 +8,7 @@
 static uint64_t held_until(struct hr_plan_tree *tree, const struct hr_cached *face, uint64_t offset)
 {
     const struct hr_cached *there = hr_cache_segment(tree->plan->cache, face->file_id, offset);
-    uint64_t end = there ? there->offset + there->size : offset;
+    uint64_t end = there ? hr_cached_offset(there) + there->size : offset;
     for (const struct hr_want *want = hr_want_cell(tree, face->file_id, offset); want;
          want = want->cell_next) {
         if (want->first <= offset && want->first + want->size > end) {
@@ -23,7 +23,7 @@ static uint64_t lacking_until(struct hr_plan_tree *tree, const struct hr_cached 
                               uint64_t end)
 {
     const struct hr_cached *next = hr_cache_next_segment(tree->plan->cache, face->file_id, offset);
-    end = next ? hr_least(next->offset, end) : end;
+    end = next ? hr_least(hr_cached_offset(next), end) : end;
     for (const struct hr_want *want = hr_want_cell(tree, face->file_id, offset); want;
          want = want->cell_next) {
         end = want->first > offset ? hr_least(want->first, end) : end;
