@@ -9,4 +9,7 @@
 int hr_thread_start(pthread_t *ret, const pthread_attr_t *attributes, void *(*thread_main)(void *owner),
                     void *owner);
 
+/* The calling thread runs when nothing else wants its core: SCHED_IDLE, or nice where that is refused. */
+void hr_thread_idle(void);
+
 #endif

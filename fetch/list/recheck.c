@@ -1,16 +1,12 @@
 #include "fetch/list/recheck.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
+#include "fetch/base/thread.h"
 #include "fetch/list/publish.h"
 #include "fetch/net/task.h"
-
-#define NICE_LEAST 19 /* the least that setpriority takes */
 
 struct hr_recheck {
     struct hr_recheck_options options;
@@ -22,11 +18,8 @@ struct hr_recheck {
 static void check(void *owner)
 {
     struct hr_recheck *recheck = owner;
-    struct sched_param none = {0};
 
-    if (sched_setscheduler(0, SCHED_IDLE, &none) < 0) {
-        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE_LEAST);
-    }
+    hr_thread_idle();
     recheck->error = hr_index_verify(recheck->options.index_dir, recheck->options.tree_id,
                                      recheck->options.gen, &recheck->stop);
 }

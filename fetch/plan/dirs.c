@@ -117,7 +117,6 @@ static void publish(struct hr_dir_read *read)
         fail(read, error, false, text);
         return;
     }
-    plan->stats.dirs_read++;
     struct hr_answer answer = {.kind = HR_KIND_DIR, .file_id = number};
     end_read(read, &answer);
 }

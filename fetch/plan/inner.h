@@ -78,16 +78,15 @@ struct hr_plan_tree {
     char filter_id[33];               /* of include and exclude; "": none */
     int list_error;                   /* last one failed with this... */
     int64_t list_error_until_ms;      /* ...and is not tried again before */
-    int64_t listed_ms;
-    bool list_long;            /* its first page was not its last one */
-    bool list_plain;           /* the store cannot be listed by many lanes */
-    char list_note[80];        /* why, or why not this time: said once */
-    uint64_t list_beside;      /* LISTs of single directories since it began */
-    bool listed;               /* a LIST has succeeded since the job's credentials came */
-    int64_t unlisted_until_ms; /* LIST is not allowed to us: as list=none until then */
-    bool unlisted_said;        /* why directories cannot be read */
-    bool empty_said;           /* that it names nothing */
-    struct hr_known_dir *dirs; /* known_dirs.c: hash of directories that were read */
+    bool list_long;                   /* its first page was not its last one */
+    bool list_plain;                  /* the store cannot be listed by many lanes */
+    char list_note[80];               /* why, or why not this time: said once */
+    uint64_t list_beside;             /* LISTs of single directories since it began */
+    bool listed;                      /* a LIST has succeeded since the job's credentials came */
+    int64_t unlisted_until_ms;        /* LIST is not allowed to us: as list=none until then */
+    bool unlisted_said;               /* why directories cannot be read */
+    bool empty_said;                  /* that it names nothing */
+    struct hr_known_dir *dirs;        /* known_dirs.c: hash of directories that were read */
     struct hr_dir_read *dir_reads;
     /* Before an index: */
     struct hr_overlay *overlay;

@@ -105,7 +105,6 @@ static int publish(struct hr_plan_tree *tree, struct hr_index *index)
     tree->swept_bytes = tree->swept_used_bytes; /* the new marks know of none */
     tree->guessed_bytes = 0;
     tree->sweep_done = false;
-    tree->listed_ms = hr_clock_ms();
     doubt_unknown(tree);
     hr_cache_each(plan->cache, &tree->source, adopt_cached, tree);
     atomic_store_explicit(&tree->shared->gen, gen, memory_order_release);

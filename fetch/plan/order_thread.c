@@ -2,11 +2,9 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "fetch/base/thread.h"
@@ -15,7 +13,6 @@
 #define IDLE_CORES_MIN 8   /* order_search=auto leaves smaller machines alone */
 #define STACK_BYTES 262144 /* a sieve's blocks and a prefix, 60 KB */
 
-#define NICE_LEAST 19 /* the least that setpriority takes */
 /* Python's and numpy's shuffles, for each of the three: half a second, or two where nobody counts them
  * against the trainer (4,000 objects: 16,384 or 65,536 seeds). */
 #define STEPS_QUOTA (1ull << 26)
@@ -207,11 +204,8 @@ static void *likely_main(void *owner)
 
 static void *all_main(void *owner)
 {
-    struct sched_param none = {0};
     (void)pthread_setname_np(pthread_self(), "hr-order-all");
-    if (sched_setscheduler(0, SCHED_IDLE, &none) < 0) {
-        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE_LEAST);
-    }
+    hr_thread_idle();
     work(owner, true);
     return NULL;
 }

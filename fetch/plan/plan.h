@@ -165,7 +165,7 @@ enum hr_reason {
 };
 
 struct hr_plan_stats {
-    unsigned in_flight, in_flight_max, queued, listings, dirs_read;
+    unsigned in_flight, in_flight_max, queued, listings;
     uint64_t memory_bytes, memory_max_bytes;
     uint64_t fetched[HR_REASON_COUNT]; /* objects and segments that reached the cache */
     uint64_t fetched_bytes[HR_REASON_COUNT];
