@@ -146,13 +146,29 @@ static int take_file(struct replay *replay, FILE *in, char message[HR_MESSAGE_BY
     return error < 0 ? error : flush(replay, false, message);
 }
 
+/* The order is missing; what a recording that did not come to its end leaves may be there. */
+static void say_missing(const char *file, int error, char message[HR_MESSAGE_BYTES])
+{
+    char part[PATH_MAX + 8];
+    snprintf(part, sizeof part, "%s.part", file);
+    if (error == -ENOENT && access(part, R_OK) == 0) {
+        snprintf(
+            message, HR_MESSAGE_BYTES,
+            "%.240s is not there, its recording goes on or its daemon was killed: --replay %.240s follows "
+            "what was opened until then",
+            file, part);
+    } else {
+        snprintf(message, HR_MESSAGE_BYTES, "%.400s: %s", file, strerror(-error));
+    }
+}
+
 int hr_order_replay(const struct hr_job *job, const uint32_t *trees, const char *file,
                     char message[HR_MESSAGE_BYTES])
 {
     FILE *in = fopen(file, "re");
     if (!in) {
         int error = -errno;
-        snprintf(message, HR_MESSAGE_BYTES, "%.400s: %s", file, strerror(-error));
+        say_missing(file, error, message);
         return error;
     }
     struct replay replay = {.job = job, .trees = trees, .file = file, .lines = json_array()};
