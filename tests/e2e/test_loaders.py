@@ -64,7 +64,6 @@ def read_loaders(kind):
         plan, gets = s.job.status()["plan"], len(s.front.log().gets)
         proc.expect_equal((plan["queued"], plan["memory_bytes"], plan["lookahead_waiting"]), (0, 0, 0),
                           "wants, bodies and announcements that wait")
-        proc.expect_equal(plan["known_dropped"], 0, "orders that were wrong")
         opens = sum(int(line.split()[0]) for line in have.splitlines())
         proc.expect(gets <= 1.02 * opens, "GETs", gets, opens)
         return plan, gets
@@ -75,6 +74,7 @@ def test_evaluation_inside_an_epoch():
     """In the listing's order, in the middle of each epoch: that one's order stays known."""
     plan, _ = read_loaders("inside")
     proc.expect_well(plan["known_order"] == 2 and plan["order_searches"] == 2, "orders that became known, searches", plan)
+    proc.expect_equal(plan["known_dropped"], 0, "orders that were wrong")
 
 
 @test(NEEDS, timeout=150, tries=2)
@@ -83,6 +83,8 @@ def test_loaders_side_by_side():
     plan, gets = read_loaders("beside")
     proc.expect_well(plan["known_order"] >= 4, "orders that became known", plan)
     proc.expect_well(plan["order_searches"] <= 8 and plan["order_misses"] == 0, "searches, and those in vain", plan)
+    # While one order is known alone, a queue that was taken for that loader's may bring a batch of the other.
+    proc.expect_well(plan["known_dropped"] <= 2, "orders that were dropped", plan)
     proc.expect_well(gets <= 0.62 * 4 * FILES, "GETs of two epochs each", gets, plan)
 
 
@@ -91,3 +93,4 @@ def test_evaluation_behind_an_epoch_that_was_left():
     """The workers of both are kept."""
     plan, _ = read_loaders("left")
     proc.expect_well(plan["known_order"] == 2, "orders that became known", plan)
+    proc.expect_equal(plan["known_dropped"], 0, "orders that were wrong")
