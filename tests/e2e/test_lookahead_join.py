@@ -93,7 +93,8 @@ def check_known(kind, orders):
 
 @test(NEEDS, timeout=120, tries=2)
 def test_known_orders_of_a_main_process_that_opens_nothing():
-    check_known("sorted", 2)
+    """The second epoch at least: the first may be over before its indices are understood."""
+    check_known("sorted", 1)
 
 
 @test(NEEDS, timeout=120, tries=2)
@@ -105,9 +106,8 @@ def test_rows_of_a_main_process_that_opens_nothing():
 
 @test(NEEDS, timeout=120, tries=2)
 def test_subsets_of_a_main_process_that_opens_nothing():
-    """random_split: a table and an order for each part."""
-    plan = check_known("split", 2)
-    proc.expect_well(plan["lookahead_table"] >= 0.95 * FILES, "indices whose files are known", plan)
+    """random_split: indices of two parts mean two files each, and no byte or request more comes of it."""
+    check_known("split", 0)
 
 
 @test(NEEDS, timeout=120)
