@@ -85,18 +85,6 @@ static bool is_begun(const struct batch *batch)
     return begun;
 }
 
-bool hr_batches_begin_anew(const struct hr_guide *guide, uint64_t stream, uint32_t number)
-{
-    const struct batch *batch;
-    DL_FOREACH(guide->batches, batch)
-    {
-        if (batch->stream == stream && batch->number >= number) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A loader counts its batches from 0 in each epoch: what an earlier one left behind is not coming. A worker
  * that has begun with one batch has done those before. */
 void hr_batches_drop_stale(struct hr_plan *plan, struct hr_guide *guide, uint64_t stream, uint32_t number)

@@ -129,8 +129,6 @@ void hr_batch_drop(struct hr_guide *guide, struct batch *batch, bool abandoned);
 /* Puts the part to its batch; a first part makes room for it before (hr_batches_drop_stale). NULL: no memory,
  * or the parts before it are missing. */
 struct batch *hr_batches_add(struct hr_guide *guide, const struct hr_announcement *part);
-/* Has the queue batches of an epoch before the one that this number is of? */
-bool hr_batches_begin_anew(const struct hr_guide *guide, uint64_t stream, uint32_t number);
 void hr_batches_drop_stale(struct hr_plan *plan, struct hr_guide *guide, uint64_t stream, uint32_t number);
 void hr_batches_drop_abandoned(struct hr_guide *guide);
 

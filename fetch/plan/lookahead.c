@@ -435,9 +435,6 @@ void hr_lookahead_used(struct hr_plan_tree *tree, uint32_t entry, uint32_t tag)
 void hr_plan_job_ended(struct hr_plan *plan, uint32_t context)
 {
     struct hr_guide *guide = guide_of(plan, context, false);
-    if (guide && guide->batches) {
-        hr_tree_drain_all(plan); /* what was opened of them is not abandoned */
-    }
     while (guide && guide->batches) {
         hr_batch_drop(guide, guide->batches, true);
     }
@@ -460,9 +457,6 @@ void hr_plan_announce(struct hr_plan *plan, const struct hr_announcement *part)
         return;
     }
     if (part->part == 0) {
-        if (hr_batches_begin_anew(guide, part->stream, part->batch)) {
-            hr_tree_drain_all(plan); /* what was opened of them is not abandoned */
-        }
         hr_batches_drop_stale(plan, guide, part->stream, part->batch);
     }
     struct batch *batch = hr_batches_add(guide, part);

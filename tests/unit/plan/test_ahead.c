@@ -132,36 +132,14 @@ static void test_opens_between_announcements(void **state)
     assert_int_equal(lab_stats(lab).announced, 2 * BATCH);
 }
 
-/* The next epoch, or the end of the job, comes before the notes of the last opens were looked at. */
-static void test_last_opens_of_an_epoch_count(void **state)
-{
-    struct lab *lab = *state;
-    open_objects(lab);
-    for (unsigned epoch = 0; epoch < 2; epoch++) {
-        opened(lab, BATCH);
-        opened(lab, 0);
-        opened(lab, 1);
-        lab_settle(lab);
-        assert_int_equal(lab_stats(lab).announced, (epoch + 1) * OBJECTS);
-        for (uint32_t i = 0; i < OBJECTS; i++) {
-            lab_note(lab, key_of(i));
-        }
-        if (epoch == 0) {
-            announce_all(lab);
-        }
-    }
-    hr_plan_job_ended(lab->plan, LAB_CONTEXT);
-    assert_int_equal(lab_stats(lab).announced_used, 2 * OBJECTS);
-    assert_int_equal(lab_stats(lab).lookahead_abandoned, 0);
-}
-
 int main(void)
 {
 #define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_set_up, lab_tear_down)
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_first_batch_comes_first),      LAB_TEST(test_first_batch_overtakes),
-        LAB_TEST(test_open_before_its_announcement), LAB_TEST(test_opens_between_announcements),
-        LAB_TEST(test_last_opens_of_an_epoch_count),
+        LAB_TEST(test_first_batch_comes_first),
+        LAB_TEST(test_first_batch_overtakes),
+        LAB_TEST(test_open_before_its_announcement),
+        LAB_TEST(test_opens_between_announcements),
     };
     return cmocka_run_group_tests_name("ahead", tests, NULL, NULL);
 }
