@@ -26,7 +26,6 @@
 /* One loader's way through one epoch. */
 struct iteration {
     uint64_t id;                                   /* 0: free */
-    uint64_t before;                               /* what the queue that began it was of until then */
     uint32_t loader;                               /* process */
     uint32_t next;                                 /* number of its next batch */
     bool has_first;                                /* number 0 came */
@@ -105,16 +104,13 @@ static struct iteration *iteration_of(struct hr_tables *tables, uint64_t id)
     return NULL;
 }
 
-static struct iteration *begin(struct hr_tables *tables, const struct stream *stream)
+static struct iteration *begin(struct hr_tables *tables, uint32_t loader)
 {
     struct iteration *oldest = &tables->iterations[0];
     for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
         oldest = tables->iterations[i].id < oldest->id ? &tables->iterations[i] : oldest;
     }
-    *oldest = (struct iteration){.id = ++tables->last_id,
-                                 .before = stream->iteration,
-                                 .loader = (uint32_t)(stream->id >> 32), /* its pid */
-                                 .table = -1};
+    *oldest = (struct iteration){.id = ++tables->last_id, .loader = loader, .table = -1};
     for (unsigned t = 0; t < TABLES_MAX; t++) {
         if (tables->tables[t].tree && !hr_table_is_current(&tables->tables[t])) {
             table_drop(tables, t);
@@ -123,18 +119,12 @@ static struct iteration *begin(struct hr_tables *tables, const struct stream *st
     return oldest;
 }
 
-/* How likely the queue's batch is of it; 0: it is not. Announcements overtake each other, and now and then
- * one is left out. Queues of one loader that keeps its workers were of one iteration before, too, and all
- * tell of their first batches at once. */
-static unsigned likeness(const struct iteration *iteration, const struct stream *stream, uint32_t number)
+/* May the queue's batch be of it? Announcements overtake each other, and now and then one is left out. */
+static bool may_hold(const struct iteration *iteration, const struct stream *stream, uint32_t number)
 {
-    bool beside = stream->iteration && iteration->before == stream->iteration;
-    bool near = number <= iteration->next + OVERTAKEN && iteration->next <= number + OVERTAKEN;
-    if (iteration->id <= stream->iteration || iteration->loader != (uint32_t)(stream->id >> 32) ||
-        (number == 0 && iteration->has_first)) {
-        return 0;
-    }
-    return 4u * beside + 2u * (iteration->next == number) + near;
+    return iteration->id > stream->iteration && iteration->loader == (uint32_t)(stream->id >> 32) &&
+           (number > 0 || !iteration->has_first) && number <= iteration->next + OVERTAKEN &&
+           iteration->next <= number + OVERTAKEN;
 }
 
 /* Batches are dealt out by number. A queue that has had one of an iteration has the later ones of it; one
@@ -145,17 +135,16 @@ static struct iteration *place_of(struct hr_tables *tables, const struct stream 
     if (iteration && number > stream->last) {
         return iteration;
     }
-    unsigned most = 0;
     iteration = NULL;
     for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
         struct iteration *one = &tables->iterations[i];
-        unsigned like = likeness(one, stream, number);
-        if (like > most || (like > 0 && like == most && one->id > iteration->id)) {
+        bool next = one->next == number, best = iteration && iteration->next == number;
+        if (may_hold(one, stream, number) &&
+            (!iteration || (next != best ? next : one->id > iteration->id))) {
             iteration = one;
-            most = like;
         }
     }
-    return iteration ? iteration : begin(tables, stream);
+    return iteration ? iteration : begin(tables, (uint32_t)(stream->id >> 32)); /* its pid */
 }
 
 /* ---- which table ---- */
@@ -261,6 +250,16 @@ static uint64_t places_max(const struct hr_plan *plan, const struct hr_table *ta
     return most < left ? most : left;
 }
 
+static bool has_base(const struct hr_guide *guide, uint64_t stream)
+{
+    for (unsigned i = 0; i < guide->stream_count; i++) {
+        if (guide->streams[i].id == stream) {
+            return guide->streams[i].base >= 0;
+        }
+    }
+    return false;
+}
+
 static void learn(struct hr_plan *plan, struct hr_tables *tables, struct iteration *iteration,
                   const struct hr_told *told)
 {
@@ -298,10 +297,9 @@ static void finish(struct hr_plan *plan, struct hr_guide *guide, struct hr_told 
     struct hr_tables *tables = guide->tables;
     struct iteration *iteration = iteration_of(tables, told->iteration);
     const struct hr_names *names = told->tree ? told->tree->index.names : NULL;
-    const struct stream *stream = hr_stream_find(guide, told->stream);
     uint32_t files = told->opened / told->count;
     bool tells = iteration && names && names->gen == told->gen && told->opened % told->count == 0 &&
-                 files > 0 && files <= HR_TABLE_FILES_MAX && !(stream && stream->base >= 0);
+                 files > 0 && files <= HR_TABLE_FILES_MAX && !has_base(guide, told->stream);
     if (tells) {
         if (!adopt(plan, guide, iteration)) {
             iteration->table = new_table(tables, told);
@@ -386,7 +384,6 @@ void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct st
     }
     struct hr_tables *tables = guide->tables;
     struct iteration *iteration = place_of(tables, stream, batch->number);
-    stream->before = iteration->id != stream->iteration ? stream->iteration : stream->before;
     stream->iteration = iteration->id;
     stream->last = batch->number;
     finish_before(plan, guide, stream->id, stream->iteration, 0);
@@ -437,9 +434,11 @@ bool hr_tables_deny(const struct hr_guide *guide, const struct stream *stream, c
 bool hr_tables_dataset(const struct hr_guide *guide, uint64_t stream, struct hr_dataset *ret,
                        uint32_t *ret_told)
 {
-    const struct stream *known = hr_stream_find(guide, stream);
-    const struct iteration *iteration =
-        known && guide->tables ? iteration_of(guide->tables, known->iteration) : NULL;
+    uint64_t wanted = 0;
+    for (unsigned i = 0; i < guide->stream_count; i++) {
+        wanted = guide->streams[i].id == stream ? guide->streams[i].iteration : wanted;
+    }
+    const struct iteration *iteration = guide->tables ? iteration_of(guide->tables, wanted) : NULL;
     struct hr_table *table =
         iteration && iteration->table >= 0 ? &guide->tables->tables[iteration->table] : NULL;
     if (!table || !hr_table_is_current(table) || !hr_base_ranks(table->tree)) {

@@ -431,6 +431,7 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
             continue;
         }
         hr_sweep_used(tree, entry);
+        hr_victims_read(tree, entry);
         hr_recording_entry(tree, entry);
         hr_replay_opened(tree, entry);
         if (tree->marks[entry] & HR_ENTRY_ANNOUNCED) {
@@ -439,7 +440,6 @@ void hr_tree_drain_uses(struct hr_plan_tree *tree)
             tree->plan->stats.announced_used++;
         }
         hr_lookahead_used(tree, entry, HR_USE_TAG(use));
-        hr_victims_read(tree, entry); /* its batch may be announced just now */
         hr_opened_note(tree, entry);
         uint64_t file_id = atomic_load_explicit(&tree->states->states[entry].file_id, memory_order_relaxed);
         if (file_id) {

@@ -31,8 +31,6 @@ struct hr_epoch_left {
     struct hr_order order;
     const uint32_t *permutation;
     struct hr_future future;
-    uint64_t *told; /* a bit an index: it was announced; NULL: nothing is, whatever is opened counts */
-    bool rests;
     uint64_t heard_at; /* tree->noted then; as many opens of others as it has files: it has ended */
     struct hr_epoch_next *then;
     uint32_t then_rank, then_joined; /* as hr_next_epoch_join has it */
@@ -82,7 +80,6 @@ void hr_victims_end(struct hr_plan *plan, uint64_t id)
             LL_DELETE(plan->epochs_left, left);
             end_next(plan, left);
             hr_future_end(&left->future);
-            free(left->told);
             free(left);
         }
     }
@@ -96,7 +93,7 @@ void hr_victims_free(struct hr_plan *plan)
 }
 
 void hr_victims_begin(struct hr_plan *plan, uint64_t id, const struct hr_dataset *data,
-                      const struct hr_order *order, const uint32_t *permutation, bool by_batches)
+                      const struct hr_order *order, const uint32_t *permutation)
 {
     hr_victims_end(plan, id);
     struct hr_epoch_left *left = calloc(1, sizeof *left);
@@ -114,21 +111,7 @@ void hr_victims_begin(struct hr_plan *plan, uint64_t id, const struct hr_dataset
         free(left);
         return;
     }
-    left->told = by_batches ? calloc((size_t)order->n / 64 + 1, sizeof *left->told) : NULL;
     LL_PREPEND(plan->epochs_left, left);
-}
-
-static void set_told(struct hr_epoch_left *left, uint32_t index)
-{
-    if (left->told && index < left->order.n) {
-        left->told[index / 64] |= UINT64_C(1) << index % 64;
-    }
-}
-
-/* Another loader of the set may read it, too. */
-static bool is_told(const struct hr_epoch_left *left, uint32_t index)
-{
-    return !left->told || left->told[index / 64] >> index % 64 & 1;
 }
 
 void hr_victims_begun(struct hr_plan *plan, uint64_t id, uint32_t first, uint32_t count)
@@ -137,7 +120,6 @@ void hr_victims_begun(struct hr_plan *plan, uint64_t id, uint32_t first, uint32_
     LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
     for (uint32_t i = 0; left && is_current(left) && i < count && first + i < left->future.length; i++) {
         uint32_t index = index_at(left, first + i), entry = entry_of(left, index);
-        set_told(left, index);
         if (entry != HR_TABLE_NONE &&
             !(left->data.tree->marks[entry] & (HR_ENTRY_ANNOUNCED | HR_ENTRY_AWAITED))) {
             hr_future_read(&left->future, index);
@@ -231,25 +213,12 @@ bool hr_victims_next(struct hr_plan *plan, uint64_t id, const struct hr_orders *
     return true;
 }
 
-void hr_victims_heard(struct hr_plan *plan, uint64_t id, const uint32_t *indices, uint32_t count)
+void hr_victims_heard(struct hr_plan *plan, uint64_t id)
 {
     struct hr_epoch_left *left;
     LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
     if (left) {
         left->heard_at = left->data.tree->noted;
-        left->rests = false;
-    }
-    for (uint32_t i = 0; left && i < count; i++) {
-        set_told(left, indices[i]);
-    }
-}
-
-void hr_victims_rest(struct hr_plan *plan, uint64_t id)
-{
-    struct hr_epoch_left *left;
-    LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
-    if (left) {
-        left->rests = true;
     }
 }
 
@@ -259,8 +228,7 @@ void hr_victims_read(struct hr_plan_tree *tree, uint32_t entry)
     uint32_t index;
     LL_FOREACH(tree->plan->epochs_left, left)
     {
-        if (left->data.tree == tree && is_current(left) && index_of(left, entry, &index) &&
-            is_told(left, index)) {
+        if (left->data.tree == tree && is_current(left) && index_of(left, entry, &index)) {
             hr_future_read(&left->future, index);
             if (left->then) {
                 join(left);
@@ -300,7 +268,7 @@ static bool is_free(void *owner, uint32_t index)
 static bool shuffles(const struct hr_epoch_left *left, const struct hr_cached *cached, uint32_t *ret_index)
 {
     uint32_t entry;
-    return is_current(left) && !left->rests &&
+    return is_current(left) &&
            memcmp(&left->data.tree->source, cached->source, sizeof *cached->source) == 0 &&
            hr_tree_entry_of(left->data.tree, hr_cached_key(cached), cached->key_len, &entry) &&
            index_of(left, entry, ret_index);
@@ -358,20 +326,6 @@ static const struct hr_cached *farthest_of(struct hr_plan *plan, const struct hr
     return NULL;
 }
 
-/* Of two loaders of one set both read it: it is needed until the second one has. */
-static bool is_done(void *owner, uint32_t index)
-{
-    const struct hr_epoch_left *asks = owner, *left;
-    bool done = is_free(owner, index);
-    uint32_t entry = entry_of(asks, index), here;
-    LL_FOREACH(asks->data.tree->plan->epochs_left, left)
-    {
-        done = done && !(left != asks && left->data.tree == asks->data.tree && is_current(left) &&
-                         index_of(left, entry, &here) && hr_future_needs(&left->future, here));
-    }
-    return done;
-}
-
 /* Of all epochs over that tree: several ranks share it. */
 static const struct hr_cached *read_of(struct hr_plan *plan, const struct hr_plan_tree *tree)
 {
@@ -380,7 +334,7 @@ static const struct hr_cached *read_of(struct hr_plan *plan, const struct hr_pla
     LL_FOREACH(plan->epochs_left, left)
     {
         if (left->data.tree == tree && is_current(left) &&
-            hr_future_find_read(&left->future, is_done, left, &index)) {
+            hr_future_find_read(&left->future, is_free, left, &index)) {
             return file_of(left, index);
         }
     }
