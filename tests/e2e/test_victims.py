@@ -34,12 +34,15 @@ for epoch in range(int(sys.argv[2])):
     print(len(read), hashlib.sha256("".join(read).encode()).hexdigest())
 """
 
+SHUFFLED = EPOCHS.replace("sampler.set_epoch(int(sys.argv[4]) * epoch)", "pass").replace(
+    "batch_size=4, sampler=sampler, num_workers=2", "batch_size=32, shuffle=True, num_workers=4").replace("from torch.utils.data import", "import torch\ntorch.manual_seed(3)\nfrom torch.utils.data import", 1)
 
-def run_epochs(s, epochs, replicas=1, step=1):
+
+def run_epochs(s, epochs, replicas=1, step=1, script=EPOCHS):
     """The plan's figures, and how many GETs it took. What is read are the same bytes as on the disk."""
     args = [str(epochs), str(replicas), str(step)]
-    local = proc.run([paths.PYTHON, "-c", EPOCHS, s.local] + args, 100)
-    have = s.job.python(EPOCHS, s.data, *args)
+    local = proc.run([paths.PYTHON, "-c", script, s.local] + args, 100)
+    have = s.job.python(script, s.data, *args)
     proc.expect_equal(have, local.stdout.decode(), "files and digests of the epochs")
     proc.expect(len(have.split()) == 2 * epochs, "lines of the epochs", have)
     headrace.wait_idle(s.job)
@@ -88,3 +91,15 @@ def test_heads_of_announced_objects():
         proc.expect_equal(gets, FILES, "GETs, one an object")
         proc.expect_well(plan["heads_ahead"] >= FILES / 2, "beginnings brought ahead", plan)
         proc.expect_well(plan["heads_used"] >= 0.9 * plan["heads_ahead"], "those that were there when they were read", plan)
+
+
+@test(NEEDS, timeout=150, tries=2)
+def test_shuffled_epochs_keep_a_quarter():
+    """RandomSampler's seeds, drawn anew each epoch: each order is found once, and the later epochs find a quarter there, or
+    nearly."""
+    epochs = 4
+    with scene(fixtures.numbered(SHARED_BYTES, SHARED_FILES), delay_ms=20, cache_size="64M") as s:
+        plan, gets = run_epochs(s, epochs, script=SHUFFLED)
+        proc.expect_well(plan["known_order"] == epochs, "epochs whose order became known", plan)
+        most = SHARED_FILES + 0.8 * (epochs - 1) * SHARED_FILES
+        proc.expect_well(gets <= most, "GETs of %d epochs" % epochs, gets, most, plan)
