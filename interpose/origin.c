@@ -60,20 +60,23 @@ static bool find_entry(const struct hr_tree_view *view, uint64_t file_id, uint32
     return false;
 }
 
-static bool name(unsigned map, const struct hr_tree_view *view, uint32_t entry, struct hr_place *ret)
+/* The map's root; what is below it comes at `rel`. */
+static void begin_place(unsigned map, struct hr_place *ret)
 {
-    size_t root = hr_maps.map[map].path_len;
+    uint32_t root = hr_maps.map[map].path_len;
     memcpy(ret->path, hr_maps.map[map].path, root);
     ret->path[root] = '/';
-    int len = hr_index_path(&view->index, entry, ret->path + root + 1, sizeof(ret->path) - root - 1);
-    if (len <= 0) {
-        return false;
-    }
     ret->map = map;
-    ret->rel = (uint32_t)root + 1;
-    ret->len = ret->rel + (uint32_t)len;
+    ret->rel = ret->len = root + 1;
     ret->must_be_dir = false;
-    return true;
+}
+
+static bool name(unsigned map, const struct hr_tree_view *view, uint32_t entry, struct hr_place *ret)
+{
+    begin_place(map, ret);
+    int len = hr_index_path(&view->index, entry, ret->path + ret->rel, sizeof(ret->path) - ret->rel);
+    ret->len += len > 0 ? (uint32_t)len : 0;
+    return len > 0;
 }
 
 static bool find_listed(const struct hr_session *session, const struct hr_identity *identity,
@@ -130,18 +133,13 @@ static bool read_note(const struct note *note, struct hr_place *ret)
     for (uint32_t i = 0; i * sizeof(text[0]) < len; i++) {
         text[i] = atomic_load_explicit(&note->text[i], memory_order_relaxed);
     }
-    size_t root = hr_maps.map[map].path_len;
-    if (root + 1 + len >= sizeof(ret->path)) {
+    begin_place(map, ret);
+    if (ret->rel + len >= sizeof(ret->path)) {
         return false;
     }
-    memcpy(ret->path, hr_maps.map[map].path, root);
-    ret->path[root] = '/';
-    memcpy(ret->path + root + 1, text, len);
-    ret->path[root + 1 + len] = '\0';
-    ret->map = map;
-    ret->rel = (uint32_t)root + 1;
-    ret->len = ret->rel + len;
-    ret->must_be_dir = false;
+    memcpy(ret->path + ret->rel, text, len);
+    ret->len += len;
+    ret->path[ret->len] = '\0';
     return true;
 }
 

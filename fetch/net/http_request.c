@@ -15,9 +15,8 @@
 /* Requests are made and freed by turns, some hundred at a time, so that a few kept ones serve all; calloc and
  * free of so large a piece take as long as the rest of making a request. */
 #define SPARE_MAX 128
-#define SPARE_TEXT_BYTES                                                                                     \
-    1024 /* of a text that is kept with it: a signed GET and its answer's headers fit                        \
-          */
+/* Of a text that is kept with it: a signed GET and its answer's headers fit. */
+#define SPARE_TEXT_BYTES 1024
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hr_http_impl *spare; /* as new ones but for `next` and memory that texts have */
@@ -146,11 +145,11 @@ static verdicts no_url_bytes(vector c)
 static inline __attribute__((always_inline)) bool has_bytes(const char *text, size_t len,
                                                             verdicts (*bad)(vector))
 {
-    char few[sizeof(vector)] = "aaaaaaaaaaaaaaa"; /* which is good anywhere */
+    char few[sizeof(vector)];
     verdicts found = {0};
     vector c;
     if (len < sizeof(c)) {
-        few[sizeof(few) - 1] = 'a';
+        memset(few, 'a', sizeof(few)); /* which is good anywhere */
         memcpy(few, text, len);
         memcpy(&c, few, sizeof(c));
         return has_any(bad(c));

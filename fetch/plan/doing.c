@@ -113,7 +113,7 @@ bool hr_plan_doing_bytes(struct hr_plan *plan, const struct hr_segment_ask *ask,
     *ret = (struct hr_doing){.bucket = "", .prefix = ""};
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         struct hr_plan_tree *tree = plan->trees[i];
-        if (memcmp(&tree->source, face->source, sizeof tree->source) != 0) {
+        if (!hr_tree_has_source(tree, face->source)) {
             continue;
         }
         ret->bucket = hr_store_bucket(tree->store);

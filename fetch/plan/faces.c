@@ -84,7 +84,7 @@ static void failed(struct hr_making *making, int error)
     snprintf(text, sizeof text, "%.*s", (int)(making->id + making->id_len - etag), etag);
     for (uint32_t i = 0; i < plan->tree_count && error != -ECANCELED; i++) {
         struct hr_plan_tree *tree = plan->trees[i];
-        if (memcmp(&tree->source, &making->tree->source, sizeof tree->source) == 0) {
+        if (hr_tree_has_source(tree, &making->tree->source)) {
             hr_tree_failed(tree, key, (uint32_t)strlen(key), text, error);
         }
     }

@@ -4,6 +4,7 @@
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+#include <string.h>
 
 #include "fetch/base/log.h"
 #include "fetch/list/filter.h"
@@ -264,6 +265,10 @@ struct hr_plan {
 /* How a request by the tree's credentials ended: a store that refuses everything is left alone. */
 void hr_tree_judge(struct hr_plan_tree *tree, int error);
 struct hr_plan_tree *hr_tree_get(struct hr_plan *plan, uint32_t number);
+static inline bool hr_tree_has_source(const struct hr_plan_tree *tree, const struct hr_source_id *source)
+{
+    return memcmp(&tree->source, source, sizeof(*source)) == 0;
+}
 /* A whole object or a face is in the cache; the whole wins. True: the tree's index names this version. */
 bool hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached);
 void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached);

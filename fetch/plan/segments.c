@@ -52,7 +52,7 @@ static struct hr_range cell_of(const struct hr_cached *face, uint64_t offset)
 static bool serves(const struct hr_plan_tree *tree, const struct hr_cached *face)
 {
     uint32_t prefix_len = tree->shared->prefix_len;
-    return memcmp(&tree->source, face->source, sizeof tree->source) == 0 && face->key_len > prefix_len &&
+    return hr_tree_has_source(tree, face->source) && face->key_len > prefix_len &&
            memcmp(tree->shared->prefix, hr_cached_key(face), prefix_len) == 0;
 }
 
@@ -76,7 +76,7 @@ static struct hr_plan_tree *tree_for(struct hr_plan *plan, const struct hr_reade
     }
     for (uint32_t i = 0; i < plan->tree_count; i++) {
         tree = plan->trees[i];
-        if (memcmp(&tree->source, face->source, sizeof tree->source) == 0) {
+        if (hr_tree_has_source(tree, face->source)) {
             return tree;
         }
     }

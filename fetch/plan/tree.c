@@ -298,8 +298,7 @@ static bool is_there(const struct hr_state *state)
 bool hr_tree_resident(struct hr_plan_tree *tree, const struct hr_cached *cached)
 {
     uint32_t entry;
-    if (cached->kind == HR_CACHED_SEGMENT ||
-        memcmp(&tree->source, cached->source, sizeof tree->source) != 0 ||
+    if (cached->kind == HR_CACHED_SEGMENT || !hr_tree_has_source(tree, cached->source) ||
         !hr_tree_entry_of(tree, hr_cached_key(cached), cached->key_len, &entry) ||
         hr_tree_doubted(tree, entry) || !same_version(tree, entry, cached)) {
         return false;
@@ -335,8 +334,7 @@ static void fall_back(struct hr_plan_tree *tree, uint32_t entry, const struct hr
 void hr_tree_gone(struct hr_plan_tree *tree, const struct hr_cached *cached)
 {
     uint32_t entry;
-    if (cached->kind == HR_CACHED_SEGMENT ||
-        memcmp(&tree->source, cached->source, sizeof tree->source) != 0) {
+    if (cached->kind == HR_CACHED_SEGMENT || !hr_tree_has_source(tree, cached->source)) {
         return;
     }
     if (hr_tree_entry_of(tree, hr_cached_key(cached), cached->key_len, &entry) &&

@@ -268,8 +268,7 @@ static bool is_free(void *owner, uint32_t index)
 static bool shuffles(const struct hr_epoch_left *left, const struct hr_cached *cached, uint32_t *ret_index)
 {
     uint32_t entry;
-    return is_current(left) &&
-           memcmp(&left->data.tree->source, cached->source, sizeof *cached->source) == 0 &&
+    return is_current(left) && hr_tree_has_source(left->data.tree, cached->source) &&
            hr_tree_entry_of(left->data.tree, hr_cached_key(cached), cached->key_len, &entry) &&
            index_of(left, entry, ret_index);
 }
