@@ -61,7 +61,7 @@ struct hr_http_request {
     unsigned status;
     struct hr_buf body; /* data is NULL when nothing came; may be taken (copy the struct, zero this one) */
     /* The first HR_HTTP_HEADERS_MAX of etag content-length content-range content-type last-modified date
-     * location retry-after connection x-amz-*, and what http_answer.c names beside these. */
+     * location retry-after connection, and what http_answer.c names beside these. */
     struct hr_http_header answer[HR_HTTP_HEADERS_MAX];
     unsigned answer_count;
     int64_t content_length; /* -1 when not sent */

@@ -32,7 +32,8 @@ static bool is_word(const char *name, size_t len, const struct word *word)
 static bool is_kept(const char *name, size_t len)
 {
     /* The commonest first. Those behind location are other families' request and version ids: an object store
-     * answered. */
+     * answered. Not every x-amz-*: an object's own metadata may be dozens of headers, and are sent before the
+     * answer's range. */
     static const struct word kept[] = {WORD("date"),
                                        WORD("content-length"),
                                        WORD("content-type"),
@@ -43,6 +44,10 @@ static bool is_kept(const char *name, size_t len)
                                        WORD("connection"),
                                        WORD("content-range"),
                                        WORD("transfer-encoding"),
+                                       WORD("x-amz-request-id"),
+                                       WORD("x-amz-id-2"),
+                                       WORD("x-amz-bucket-region"),
+                                       WORD("x-amz-retry-after"),
                                        WORD("retry-after"),
                                        WORD("location"),
                                        WORD("x-goog-generation"),
@@ -51,11 +56,14 @@ static bool is_kept(const char *name, size_t len)
                                        WORD("x-oss-request-id"),
                                        WORD("x-cos-request-id"),
                                        WORD("x-obs-request-id")};
-    if (len > 6 && memcmp(name, "x-amz-", 6) == 0) {
-        return true;
-    }
+    static const struct word families[] = {WORD("x-amz-checksum-"), WORD("x-amz-server-side-encryption")};
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
         if (is_word(name, len, &kept[i])) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        if (len >= families[i].len && memcmp(name, families[i].text, families[i].len) == 0) {
             return true;
         }
     }

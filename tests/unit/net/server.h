@@ -114,7 +114,8 @@ static inline bool answer_headers(struct peer *peer)
     return peer_printf(peer,
                        "HTTP/1.1 103 Early Hints\r\nETag: \"early\"\r\n\r\n"
                        "HTTP/1.1 206 Partial Content\r\nETag:   \"abc\"  \r\nContent-Range: bytes 0-4/10\r\n"
-                       "X-Amz-Meta-Empty:\r\nX-AMZ-Request-Id: R1\r\nServer: Test/1\r\nVary: hidden\r\n"
+                       "X-Amz-Checksum-Empty:\r\nX-AMZ-Request-Id: R1\r\nServer: Test/1\r\nVary: hidden\r\n"
+                       "X-Amz-Meta-Mode: 33188\r\n"
                        "Last-Modified: Sat, 21 Nov 2026 10:41:00 GMT\r\nTransfer-Encoding: chunked\r\n"
                        "Trailer: ETag\r\n\r\n5\r\nhello\r\n0\r\nETag: \"late\"\r\n\r\n");
 }
@@ -136,7 +137,7 @@ static inline bool answer_many_headers(struct peer *peer, size_t count, size_t b
     filler[bytes_each] = '\0';
     bool ok = peer_printf(peer, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n");
     for (size_t i = 0; ok && i < count; i++) {
-        ok = peer_printf(peer, "x-amz-meta-%zu: ", i) && peer_write(peer, filler, bytes_each) &&
+        ok = peer_printf(peer, "x-amz-checksum-%zu: ", i) && peer_write(peer, filler, bytes_each) &&
              peer_printf(peer, "\r\n");
     }
     free(filler);

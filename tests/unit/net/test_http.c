@@ -184,12 +184,13 @@ static void headers_are_captured(void **state)
                         "\"abc\""); /* neither the hint's nor the trailer's */
     assert_string_equal(hr_http_answer(request, "content-range"), "bytes 0-4/10");
     assert_string_equal(hr_http_answer(request, "x-amz-request-id"), "R1");
-    assert_string_equal(hr_http_answer(request, "x-amz-meta-empty"), "");
+    assert_string_equal(hr_http_answer(request, "x-amz-checksum-empty"), "");
     assert_string_equal(hr_http_answer(request, "last-modified"), "Sat, 21 Nov 2026 10:41:00 GMT");
     assert_string_equal(hr_http_answer(request, "server"), "Test/1"); /* tells a store's kind */
     assert_string_equal(hr_http_answer(request, "transfer-encoding"),
                         "chunked"); /* tells whether a body has an end */
     assert_null(hr_http_answer(request, "vary"));
+    assert_null(hr_http_answer(request, "x-amz-meta-mode"));
     assert_int_equal(request->answer_count, 7);
     hr_http_request_free(request);
 
@@ -197,8 +198,8 @@ static void headers_are_captured(void **state)
     assert_int_equal(request->error, 0);
     assert_int_equal(request->answer_count, HR_HTTP_HEADERS_MAX);
     assert_string_equal(request->answer[0].name, "content-length");
-    assert_non_null(hr_http_answer(request, "x-amz-meta-22"));
-    assert_null(hr_http_answer(request, "x-amz-meta-23"));
+    assert_non_null(hr_http_answer(request, "x-amz-checksum-22"));
+    assert_null(hr_http_answer(request, "x-amz-checksum-23"));
     hr_http_request_free(request);
     bed_close(&bed);
 }
