@@ -369,14 +369,19 @@ static int hash_canonical(struct hr_sigv4_signer *signer, const struct hr_sigv4_
     return r;
 }
 
+/* No room is asked for the headers' values: a session token may be longer than all the rest. */
 static int append_authorization(const struct hr_sigv4_signer *signer, const char *access_key_id,
-                                const struct header *sorted, unsigned count, size_t header_bytes,
-                                const char *signature, struct hr_buf *out)
+                                const struct header *sorted, unsigned count, const char *signature,
+                                struct hr_buf *out)
 {
     static const char credential[] = SCHEME " Credential=", names[] = ", SignedHeaders=",
                       last[] = ", Signature=";
     size_t most = sizeof(credential) + strlen(access_key_id) + 1 + strlen(signer->scope) + sizeof(names) +
-                  header_bytes + count + sizeof(last) + strlen(signature);
+                  sizeof(last) + strlen(signature);
+
+    for (unsigned i = 0; i < count; i++) {
+        most += sorted[i].name_len + 1;
+    }
     int r = hr_buf_reserve(out, most);
 
     if (r < 0) {
@@ -417,6 +422,5 @@ int hr_sigv4_sign(struct hr_sigv4_signer *signer, const struct hr_credentials *c
         return r;
     }
     hr_hex_encode(signature, sizeof(signature), hex);
-    return append_authorization(signer, credentials->access_key_id, sorted, request->header_count,
-                                header_bytes, hex, out);
+    return append_authorization(signer, credentials->access_key_id, sorted, request->header_count, hex, out);
 }

@@ -273,6 +273,23 @@ static void headers_are_signed(void **state)
     hr_store_unref(store);
 }
 
+/* Services that put policies and groups into a token make longer ones than Amazon's. */
+static void long_tokens_are_sent(void **state)
+{
+    (void)state;
+    static char token[16 * 1024];
+    struct variable env[] = {KEYS, {"AWS_SESSION_TOKEN", token}, {NULL, NULL}};
+    memset(token, 't', sizeof(token) - 1);
+    struct hr_store *store = make("s3://bkt", "http://h", env);
+    struct hr_call *call = hr_call_new(HR_CALL_GET, store, "k", 1);
+    struct hr_http_request *request = request_of(store, call);
+    assert_string_equal(header(request, "x-amz-security-token"), token);
+    assert_non_null(strstr(header(request, "authorization"), ";x-amz-security-token, Signature="));
+    hr_http_request_free(request);
+    hr_call_free(call);
+    hr_store_unref(store);
+}
+
 static void anonymous_is_unsigned(void **state)
 {
     (void)state;
@@ -339,9 +356,10 @@ static void servers_are_recognised(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stores_are_chosen),   cmocka_unit_test(keys_of_any_bytes),
-        cmocka_unit_test(headers_are_signed),  cmocka_unit_test(anonymous_is_unsigned),
-        cmocka_unit_test(regions_are_learned), cmocka_unit_test(servers_are_recognised),
+        cmocka_unit_test(stores_are_chosen),      cmocka_unit_test(keys_of_any_bytes),
+        cmocka_unit_test(headers_are_signed),     cmocka_unit_test(long_tokens_are_sent),
+        cmocka_unit_test(anonymous_is_unsigned),  cmocka_unit_test(regions_are_learned),
+        cmocka_unit_test(servers_are_recognised),
     };
     return cmocka_run_group_tests_name("store/s3", tests, set_up, tear_down);
 }
