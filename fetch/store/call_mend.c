@@ -16,13 +16,23 @@
 #define REFUSED_MS 10000   /* refused credentials are not tried again for so long, unless they change */
 #define CLOCK_SAME_MS 1000 /* Date has whole seconds */
 
+/* A customer's key goes nowhere in clear, wherever a store sends us. */
+static bool may_lead_to(const struct hr_store *store, const char *url)
+{
+    struct hr_url_parts parts;
+    const char *why = NULL;
+
+    return store->customer_key.key[0] == '\0' ||
+           (hr_url_split(url, &parts, &why) == 0 && hr_endpoint_is_private(&parts.endpoint));
+}
+
 static bool follow(struct hr_call_run *run, const struct hr_http_request *request)
 {
     hr_cleanup(hr_buf_release) struct hr_buf target = HR_BUF_INIT(16384);
     const char *location = hr_http_answer(request, "location");
 
     if (location == NULL || run->redirects >= REDIRECTS_MAX ||
-        hr_redirect_resolve(request->url, location, &target) < 0) {
+        hr_redirect_resolve(request->url, location, &target) < 0 || !may_lead_to(run->store, target.data)) {
         return false;
     }
     free(run->redirect);

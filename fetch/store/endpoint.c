@@ -1,5 +1,6 @@
 #include "fetch/store/endpoint.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -204,6 +205,15 @@ bool hr_endpoint_is_aws(const struct hr_endpoint *endpoint)
     }
     const char *rest = strchr(host, '.');
     return rest != NULL && (strcmp(rest, ".amazonaws.com") == 0 || strcmp(rest, ".amazonaws.com.cn") == 0);
+}
+
+bool hr_endpoint_is_private(const struct hr_endpoint *endpoint)
+{
+    struct in_addr v4;
+
+    return endpoint->https || strcmp(endpoint->host, "localhost") == 0 ||
+           strcmp(endpoint->host, "[::1]") == 0 ||
+           (inet_pton(AF_INET, endpoint->host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127);
 }
 
 void hr_endpoint_host(const struct hr_endpoint *endpoint, char ret[HR_ENDPOINT_BYTES])

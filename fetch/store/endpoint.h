@@ -24,6 +24,8 @@ int hr_endpoint_parse(const char *url, struct hr_endpoint *ret, const char **ret
 int hr_endpoint_aws(const char *region, struct hr_endpoint *ret);
 /* AWS' plain regional host, which may be exchanged for another region's. */
 bool hr_endpoint_is_aws(const struct hr_endpoint *endpoint);
+/* What is sent there cannot be read on its way: https, or this machine. */
+bool hr_endpoint_is_private(const struct hr_endpoint *endpoint);
 /* Without a '/' at the end. */
 void hr_endpoint_print(const struct hr_endpoint *endpoint, char ret[HR_ENDPOINT_BYTES]);
 /* host[:port] as it stands in the Host header. */

@@ -136,13 +136,11 @@ static int take_customer_key(struct hr_store *store, const struct hr_store_optio
                              char ret_message[256])
 {
     const char *path = set_or_null(options->customer_key_file);
-    const char *host = store->endpoint.host;
 
     if (path == NULL) {
         return 0;
     }
-    if (!store->endpoint.https && strcmp(host, "localhost") != 0 && strncmp(host, "127.", 4) != 0 &&
-        strcmp(host, "[::1]") != 0) {
+    if (!hr_endpoint_is_private(&store->endpoint)) {
         return say(ret_message, -EINVAL, "customer_key_file: a key is only sent over https, not to %.100s",
                    store->endpoint_text);
     }

@@ -144,6 +144,40 @@ static void expired_token_is_read_again(void **state)
     (void)unlink(credentials_file);
 }
 
+/* 0.0.0.0 leads to this machine, too, but by its name it may be any. */
+static void customer_keys_follow_no_redirect_in_clear(void **state)
+{
+    (void)state;
+    static struct script script;
+    struct script_step steps[] = {{"307 X\r\nLocation: http://127.0.0.1:@PORT/bkt/k\r\n", NULL, 0},
+                                  BODY_STEP("", "hello"),
+                                  {"307 X\r\nLocation: http://0.0.0.0:@PORT/bkt/k\r\n", NULL, 0},
+                                  BODY_STEP("", "hello")};
+    char file[64], message[256] = "";
+    struct hr_store_options options = {
+        .url = "s3://bkt/", .env = from_table, .env_owner = keys_env, .customer_key_file = file};
+    struct hr_store *store = NULL;
+    (void)snprintf(file, sizeof(file), "/tmp/headrace-call-key-%d", (int)getpid());
+    FILE *out = fopen(file, "w");
+    assert_true(out != NULL && fputs("0123456789abcdef0123456789abcdef", out) >= 0 && fclose(out) == 0);
+    play(&script, steps, 4, false);
+    open_stores(5000);
+    (void)snprintf(endpoint, sizeof(endpoint), "http://127.0.0.1:%u", script.port);
+    assert_int_equal(hr_store_new(stores, &options, message, &store), 0);
+    for (int i = 0; i < 2; i++) {
+        struct hr_call *call = hr_call_new(HR_CALL_GET, store, "k", 1);
+        run_call(call);
+        assert_int_equal(call->error, i == 0 ? 0 : -EIO);
+        hr_call_free(call);
+    }
+    script_stop(&script);
+    assert_int_equal(script.asked, 3);
+    assert_non_null(strstr(script.log[1], "x-amz-server-side-encryption-customer-key: "));
+    hr_store_unref(store);
+    close_stores();
+    (void)unlink(file);
+}
+
 /* Refused credentials are asked once, not once for each of a million files; new ones are tried at once. */
 static void refusal_is_remembered(void **state)
 {
@@ -301,10 +335,15 @@ static void family_ends_with_calls_under_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(budget_ends_with_eio),    cmocka_unit_test(nobody_listens),
-        cmocka_unit_test(every_third_throttled),   cmocka_unit_test(expired_token_is_read_again),
-        cmocka_unit_test(refusal_is_remembered),   cmocka_unit_test(calls_are_canceled),
-        cmocka_unit_test(hurry_shortens_the_wait), cmocka_unit_test(family_ends_with_calls_under_way),
+        cmocka_unit_test(budget_ends_with_eio),
+        cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(every_third_throttled),
+        cmocka_unit_test(expired_token_is_read_again),
+        cmocka_unit_test(customer_keys_follow_no_redirect_in_clear),
+        cmocka_unit_test(refusal_is_remembered),
+        cmocka_unit_test(calls_are_canceled),
+        cmocka_unit_test(hurry_shortens_the_wait),
+        cmocka_unit_test(family_ends_with_calls_under_way),
     };
     return cmocka_run_group_tests_name("store/call", tests, NULL, NULL);
 }

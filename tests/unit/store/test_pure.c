@@ -83,6 +83,25 @@ static void endpoints_are_read(void **state)
     }
 }
 
+static void private_endpoints(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        bool is_private;
+    } rows[] = {
+        {"https://h", true},          {"http://localhost:9", true}, {"http://127.0.0.1", true},
+        {"http://127.9.9.9:9", true}, {"http://[::1]:9", true},     {"http://h", false},
+        {"http://127.h", false},      {"http://0.0.0.0", false},    {"http://128.0.0.1", false},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct hr_endpoint made;
+        const char *why = NULL;
+        assert_int_equal(hr_endpoint_parse(rows[i].url, &made, &why), 0);
+        assert_int_equal(hr_endpoint_is_private(&made), rows[i].is_private);
+    }
+}
+
 static void regions_make_hosts(void **state)
 {
     (void)state;
@@ -415,17 +434,12 @@ static void begun_ranges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(endpoints_are_read),
-        cmocka_unit_test(regions_make_hosts),
-        cmocka_unit_test(buckets),
-        cmocka_unit_test(redirects_resolve),
-        cmocka_unit_test(etags_are_bare),
-        cmocka_unit_test(quirks_match),
-        cmocka_unit_test(answers_have_verdicts),
-        cmocka_unit_test(transport_has_verdicts),
-        cmocka_unit_test(budget_slows_but_never_fails),
-        cmocka_unit_test(waits_grow_with_jitter),
-        cmocka_unit_test(content_ranges),
+        cmocka_unit_test(endpoints_are_read),     cmocka_unit_test(private_endpoints),
+        cmocka_unit_test(regions_make_hosts),     cmocka_unit_test(buckets),
+        cmocka_unit_test(redirects_resolve),      cmocka_unit_test(etags_are_bare),
+        cmocka_unit_test(quirks_match),           cmocka_unit_test(answers_have_verdicts),
+        cmocka_unit_test(transport_has_verdicts), cmocka_unit_test(budget_slows_but_never_fails),
+        cmocka_unit_test(waits_grow_with_jitter), cmocka_unit_test(content_ranges),
         cmocka_unit_test(begun_ranges),
     };
     return cmocka_run_group_tests_name("store/pure", tests, NULL, NULL);
