@@ -13,6 +13,7 @@
 #define LIFE_MAX_MS (7LL * 24 * 3600 * 1000) /* ours: whatever a service says */
 #define FAILED_MS 10000                      /* a failure is not tried again for so long */
 #define RETRY_MS 30000                       /* a renewal that failed while the old set still holds */
+#define NOTHING_MS 60000 /* after "there are none": the service may have been out of reach, or get a role */
 #define REFUSED_MS 10000 /* refused right after they were given: others would not be better */
 
 struct hr_keepers {
@@ -226,6 +227,14 @@ static void wake_all(struct hr_keeper *keeper)
     hr_keeper_unref(keeper);
 }
 
+/* To renew, unless nobody uses what is held by then. */
+static void renew_in(struct hr_keeper *keeper, int64_t about_ms)
+{
+    int64_t wait_ms = (int64_t)((double)about_ms * (0.75 + 0.5 * hr_random_unit()));
+
+    (void)hr_loop_arm(keeper->keepers->loop, &keeper->renew, wait_ms);
+}
+
 static void take(struct hr_keeper *keeper, struct hr_ask *ask)
 {
     int64_t now_ms = hr_clock_ms();
@@ -247,6 +256,8 @@ static void take(struct hr_keeper *keeper, struct hr_ask *ask)
         early_ms = (int64_t)((double)early_ms * (0.75 + 0.5 * hr_random_unit()));
         keeper->must_ms = keeper->ends_ms - last_ms;
         (void)hr_loop_arm(keeper->keepers->loop, &keeper->renew, life_ms - early_ms);
+    } else if (keeper->held.access_key_id == NULL) {
+        renew_in(keeper, NOTHING_MS);
     }
 }
 
@@ -256,8 +267,7 @@ static void note_failure(struct hr_keeper *keeper, int error, const char *messag
     keeper->failed_until_ms = hr_clock_ms() + FAILED_MS;
     (void)snprintf(keeper->message, sizeof(keeper->message), "%s", message);
     if (is_held(keeper, hr_clock_ms())) {
-        int64_t wait_ms = (int64_t)(RETRY_MS * (0.75 + 0.5 * hr_random_unit()));
-        (void)hr_loop_arm(keeper->keepers->loop, &keeper->renew, wait_ms);
+        renew_in(keeper, RETRY_MS);
     }
 }
 
@@ -271,7 +281,9 @@ static void on_done(struct hr_ask *ask)
         drop(keeper);
         return;
     }
-    if (ask->error == 0) {
+    if (ask->error == 0 && ask->credentials.access_key_id == NULL && keeper->held.access_key_id != NULL) {
+        note_failure(keeper, -EIO, "where the credentials came from there are none any more");
+    } else if (ask->error == 0) {
         take(keeper, ask);
     } else {
         note_failure(keeper, ask->error, ask->message);

@@ -4,7 +4,8 @@
  * What is held is renewed a while before it ends (15 minutes, or a quarter of a shorter life, give or take a
  * quarter of that), but only while it is in use; until then it goes on being given out, so nobody waits. When
  * nothing is held, or its last moments have come, whoever needs it waits. A failure is remembered for a
- * while. */
+ * while. That there are none is a failure once there were some; else it is believed, and asked again each
+ * minute of use. */
 #ifndef HR_AUTH_KEEPER_H
 #define HR_AUTH_KEEPER_H
 
