@@ -424,6 +424,7 @@ void hr_call_cancel(struct hr_call *call)
             hr_http_cancel(run->store->stores->http, run->hedge);
         }
     } else {
+        hr_keeper_unwait(&run->keys); /* which may come before that: then nothing is sent any more */
         end_soon(run, -ECANCELED);
     }
 }

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "fetch/store/store.h"
+#include "fetch/store/internal.h"
 #include "tests/unit/store/script_server.h"
 
 #define CALLS 3
@@ -168,6 +168,37 @@ static void cancelled_while_they_wait(void **state)
     close_bed(bed);
 }
 
+struct canceller {
+    struct hr_keeper_wait wait;
+    struct bed *bed;
+};
+
+static void cancel_second(void *owner)
+{
+    struct canceller *canceller = owner;
+
+    hr_call_cancel(canceller->bed->calls[1]);
+}
+
+/* Who was woken before them cancels one of those who are woken next. */
+static void cancelled_as_the_keys_come(void **state)
+{
+    struct bed *bed = open_bed("200 OK\r\n", KEYS);
+    struct canceller canceller = {.bed = bed};
+
+    (void)state;
+    canceller.wait = (struct hr_keeper_wait){.fn = cancel_second, .owner = &canceller};
+    assert_int_equal(hr_keeper_wait(bed->store->keeper, &canceller.wait), 0);
+    start_calls(bed);
+    assert_int_equal(hr_loop_run(bed->loop), 0);
+    stop_servers(bed);
+    assert_int_equal(bed->calls[0]->error, 0);
+    assert_int_equal(bed->calls[1]->error, -ECANCELED);
+    assert_int_equal(bed->calls[2]->error, 0);
+    assert_int_equal(bed->s3.asked, CALLS - 1);
+    close_bed(bed);
+}
+
 static void family_ends_while_they_wait(void **state)
 {
     struct bed *bed = open_bed(NULL, NULL);
@@ -187,9 +218,8 @@ static void family_ends_while_they_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_wait_for_one_asking),
-        cmocka_unit_test(no_credentials_no_request),
-        cmocka_unit_test(cancelled_while_they_wait),
+        cmocka_unit_test(calls_wait_for_one_asking),   cmocka_unit_test(no_credentials_no_request),
+        cmocka_unit_test(cancelled_while_they_wait),   cmocka_unit_test(cancelled_as_the_keys_come),
         cmocka_unit_test(family_ends_while_they_wait),
     };
     return cmocka_run_group_tests_name("keys", tests, NULL, NULL);
