@@ -27,19 +27,31 @@ static void fetch_digests(void)
 #if OPENSSL_VERSION_NUMBER >= 0x30000000L
     static const char *const names[HR_DIGEST_KIND_COUNT] = {"MD5", "SHA1", "SHA256"};
     for (int i = 0; i < HR_DIGEST_KIND_COUNT; i++) {
-        digests[i] = EVP_MD_fetch(NULL, names[i], NULL);
+        /* MD5 is a checksum here, which a FIPS configuration has no say in. */
+        digests[i] = EVP_MD_fetch(NULL, names[i], i == HR_DIGEST_MD5 ? "-fips" : NULL);
     }
 #else
     digests[HR_DIGEST_MD5] = EVP_md5();
     digests[HR_DIGEST_SHA1] = EVP_sha1();
     digests[HR_DIGEST_SHA256] = EVP_sha256();
 #endif
+    for (int i = 0; i < HR_DIGEST_KIND_COUNT; i++) {
+        uint8_t ignored[EVP_MAX_MD_SIZE];
+        if (digests[i] && EVP_Digest("", 0, ignored, NULL, digests[i], NULL) != 1) {
+            digests[i] = NULL;
+        }
+    }
 }
 
 static const EVP_MD *digest_of(enum hr_digest_kind kind)
 {
     (void)pthread_once(&digests_once, fetch_digests);
     return digests[kind];
+}
+
+bool hr_digest_there(enum hr_digest_kind kind)
+{
+    return digest_of(kind) != NULL;
 }
 
 int hr_digest(enum hr_digest_kind kind, const void *bytes, size_t len, uint8_t *ret)

@@ -4,6 +4,7 @@
 #ifndef HR_BASE_DIGEST_H
 #define HR_BASE_DIGEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +14,9 @@
 
 enum hr_digest_kind { HR_DIGEST_MD5, HR_DIGEST_SHA1, HR_DIGEST_SHA256, HR_DIGEST_KIND_COUNT };
 
-/* One-shot; 0 or -EIO (OpenSSL refused, e.g. MD5 in a FIPS configuration). `ret` has the digest's length. */
+/* False: OpenSSL has none, as some FIPS configurations have no MD5; all that asks for it is -EIO then. */
+bool hr_digest_there(enum hr_digest_kind kind);
+/* One-shot; 0 or -EIO (OpenSSL refused). `ret` has the digest's length. */
 int hr_digest(enum hr_digest_kind kind, const void *bytes, size_t len, uint8_t *ret);
 
 /* Incremental, for objects that arrive in parts. new/free; update and final return 0 or -EIO. */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "fetch/base/digest.h"
 #include "fetch/base/text.h"
 #include "fetch/store/etag.h"
 
@@ -92,6 +93,7 @@ static bool encrypted_etag(const struct hr_http_request *request)
 void hr_proofs_take(struct hr_call *call, const struct hr_http_request *request, const struct hr_quirk *quirk,
                     bool whole)
 {
-    call->md5_is_etag = quirk->md5_etags && hr_etag_looks_md5(call->etag) && !encrypted_etag(request);
+    call->md5_is_etag = quirk->md5_etags && hr_etag_looks_md5(call->etag) && !encrypted_etag(request) &&
+                        hr_digest_there(HR_DIGEST_MD5);
     take_checksum(call, request, whole);
 }

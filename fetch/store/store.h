@@ -125,8 +125,8 @@ struct hr_call {
     char etag[136];        /* without quotes, "" when not sent */
     uint64_t object_bytes; /* the object's whole size (Content-Range, or body length of a whole GET) */
     int64_t mtime_ns;      /* Last-Modified, 0 when not sent */
-    bool md5_is_etag;   /* store quirk + no KMS/SSE-C header + 32 hex digits: the MD5 of the whole object (of
-                           all ranges put together) must be the ETag */
+    bool md5_is_etag;   /* store quirk + no KMS/SSE-C header + 32 hex digits, and OpenSSL has MD5: that of the
+                           whole object (of all ranges put together) must be the ETag */
     uint32_t crc_kind;  /* enum hr_crc_kind: whole-object checksum the store sent, 0 none */
     uint64_t crc;       /* CRC32/CRC32C/CRC64NVME value */
     uint8_t sha256[32]; /* when crc_kind is HR_CRC_SHA256; with HR_CRC_SHA1 its 20 bytes come first */

@@ -6,7 +6,15 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include <errno.h>
+#include <openssl/evp.h>
+#include <openssl/opensslv.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+#include <openssl/provider.h>
+#endif
 
 #include "fetch/base/digest.h"
 #include "fetch/base/md5_lanes.h"
@@ -32,6 +40,37 @@ static const struct {
     {HR_DIGEST_SHA256, HR_SHA256_BYTES, "abc",
      "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
 };
+
+/* In a process of its own, as OpenSSL is asked once: 0 where `there` is what it has of MD5. */
+static int look_for_md5(bool null_provider, bool there)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        uint8_t ret[HR_MD5_BYTES];
+        bool good = true;
+        (void)null_provider;
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+        good = null_provider ? OSSL_PROVIDER_load(NULL, "null") != NULL
+                             : EVP_set_default_properties(NULL, "fips=yes") == 1;
+#endif
+        good = good && hr_digest_there(HR_DIGEST_MD5) == there &&
+               hr_digest(HR_DIGEST_MD5, "abc", 3, ret) == (there ? 0 : -EIO);
+        _exit(good ? 0 : 1);
+    }
+    int status = -1;
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    return status;
+}
+
+/* The first case: what this process asks for is asked once, too. */
+static void md5_is_there_where_fips_is_wanted(void **state)
+{
+    (void)state;
+    assert_int_equal(look_for_md5(false, true), 0);
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+    assert_int_equal(look_for_md5(true, false), 0);
+#endif
+}
 
 static void digests_match_vectors(void **state)
 {
@@ -177,9 +216,13 @@ static void md5_side_by_side_is_md5(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(digests_match_vectors),           cmocka_unit_test(hmac_matches_rfc4231),
-        cmocka_unit_test(md5_side_by_side_is_md5),         cmocka_unit_test(crcs_match_check_values),
-        cmocka_unit_test(crcs_match_reference_and_splits), cmocka_unit_test(hmac_keeps_its_key),
+        cmocka_unit_test(md5_is_there_where_fips_is_wanted),
+        cmocka_unit_test(digests_match_vectors),
+        cmocka_unit_test(hmac_matches_rfc4231),
+        cmocka_unit_test(md5_side_by_side_is_md5),
+        cmocka_unit_test(crcs_match_check_values),
+        cmocka_unit_test(crcs_match_reference_and_splits),
+        cmocka_unit_test(hmac_keeps_its_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
