@@ -45,7 +45,8 @@ struct hr_http_request {
     size_t body_max_bytes;
     size_t body_hint_bytes; /* reserved up front when > 0 (known object size) */
     unsigned first_byte_ms; /* no answer line within this time: -ETIMEDOUT. 0: no own limit */
-    unsigned total_ms;      /* whole request. 0: only the stall rule (under 1 KiB/s for 10 s) */
+    unsigned total_ms;      /* whole request. 0: only the stall rule (under 1 KiB/s for 10 s), which is of the
+                               answer alone where its first byte has a limit */
     void (*done)(struct hr_http_request *request); /* on the owner's loop; may free the request */
     /* May be NULL. On the owner's loop, at most once, before done and not when done is next anyway: a 206 has
      * begun that is as long as body_max_bytes. status, content_length and the answer's headers may be read;

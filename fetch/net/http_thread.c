@@ -152,13 +152,17 @@ static void find_address(struct hr_http_impl *impl)
     launch(impl);
 }
 
-/* Where nothing else ends it, a transfer that gives less than STALL_BYTES within STALL_US does. */
+/* Where nothing else ends it, a transfer that gives less than STALL_BYTES within STALL_US does; one whose
+ * first byte has a limit of its own, from then on. */
 static bool stalls(struct hr_http_impl *impl, int64_t now_us)
 {
+    const struct hr_http_request *request = &impl->request;
     if (!impl->conn || impl->stall_due_us > now_us) {
         return false;
     }
-    bool stalled = impl->came_bytes - impl->stall_bytes < STALL_BYTES;
+    int64_t begun_us = impl->start_us + (int64_t)request->first_byte_us;
+    bool waits = request->first_byte_ms > 0 && (!impl->answer_begun || now_us - begun_us < STALL_US);
+    bool stalled = !waits && impl->came_bytes - impl->stall_bytes < STALL_BYTES;
     impl->stall_bytes = impl->came_bytes;
     impl->stall_due_us = now_us + STALL_US;
     return stalled;

@@ -368,7 +368,8 @@ static void deadlines(void **state)
     }
 }
 
-/* With no deadline of the caller's, the stall rule ends what gives less than 1 KiB/s for 10 s. */
+/* With no deadline of the caller's, the stall rule ends what gives less than 1 KiB/s for 10 s. The wait for
+ * an answer has one of its own. */
 static void stalled_transfer_ends(void **state)
 {
     (void)state;
@@ -376,8 +377,10 @@ static void stalled_transfer_ends(void **state)
     bed_open(&bed, NULL, 1, 8);
     const char *const urls[] = {"http://127.0.0.1:PORT/stalls", "http://127.0.0.1:PORT/trickle",
                                 "http://127.0.0.1:PORT/silent"};
-    struct hr_http_request *requests[3];
+    struct hr_http_request *requests[3], *late = bed_request(&bed, "http://127.0.0.1:PORT/delay/11000");
     int64_t before_ms = hr_clock_ms();
+    late->first_byte_ms = 15000;
+    bed_submit(&bed, late);
     for (int i = 0; i < 3; i++) {
         requests[i] = bed_request(&bed, urls[i]);
         bed_submit(&bed, requests[i]);
@@ -389,6 +392,8 @@ static void stalled_transfer_ends(void **state)
         assert_int_equal(requests[i]->error, -ETIMEDOUT);
         hr_http_request_free(requests[i]);
     }
+    assert_int_equal(late->error, 0);
+    hr_http_request_free(late);
     bed_close(&bed);
 }
 
