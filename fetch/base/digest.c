@@ -4,8 +4,10 @@
 #include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/opensslv.h>
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+#include <openssl/provider.h>
+#endif
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -52,6 +54,26 @@ static const EVP_MD *digest_of(enum hr_digest_kind kind)
 bool hr_digest_there(enum hr_digest_kind kind)
 {
     return digest_of(kind) != NULL;
+}
+
+/* Whether OpenSSL is without some of them by its configuration. */
+static bool is_restricted(void)
+{
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+    return EVP_default_properties_is_fips_enabled(NULL) || OSSL_PROVIDER_available(NULL, "fips");
+#else
+    return false;
+#endif
+}
+
+int hr_digests_ready(void)
+{
+    for (int kind = 0; kind < HR_DIGEST_KIND_COUNT; kind++) {
+        if (!digest_of(kind) && (kind == HR_DIGEST_SHA256 || !is_restricted())) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
 }
 
 int hr_digest(enum hr_digest_kind kind, const void *bytes, size_t len, uint8_t *ret)
@@ -108,16 +130,6 @@ void hr_digest_free(struct hr_digest_ctx *ctx)
         EVP_MD_CTX_free(ctx->evp);
         free(ctx);
     }
-}
-
-int hr_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len,
-                   uint8_t ret[HR_SHA256_BYTES])
-{
-    const EVP_MD *md = digest_of(HR_DIGEST_SHA256);
-    if (!md || key_len > INT_MAX || !HMAC(md, key, (int)key_len, bytes, len, ret, NULL)) {
-        return -EIO;
-    }
-    return 0;
 }
 
 /* The digest's state behind the padded key: RFC 2104's two halves begin there; `begun`: the inner one behind
@@ -199,4 +211,16 @@ void hr_hmac_free(struct hr_hmac *hmac)
         EVP_MD_CTX_free(hmac->work);
         free(hmac);
     }
+}
+
+int hr_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len,
+                   uint8_t ret[HR_SHA256_BYTES])
+{
+    struct hr_hmac *hmac = NULL;
+    int r = hr_hmac_new(key, key_len, &hmac);
+    if (r == 0) {
+        r = hr_hmac_sign(hmac, bytes, len, ret);
+    }
+    hr_hmac_free(hmac);
+    return r;
 }

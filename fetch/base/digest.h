@@ -14,8 +14,12 @@
 
 enum hr_digest_kind { HR_DIGEST_MD5, HR_DIGEST_SHA1, HR_DIGEST_SHA256, HR_DIGEST_KIND_COUNT };
 
+/* Whether all that OpenSSL is configured to have are there: 0, or -ENOMEM, which stays: what OpenSSL could
+ * not load at its first try it does not always load later. */
+int hr_digests_ready(void);
 /* False: OpenSSL has none, as some FIPS configurations have no MD5; all that asks for it is -EIO then. */
 bool hr_digest_there(enum hr_digest_kind kind);
+
 /* One-shot; 0 or -EIO (OpenSSL refused). `ret` has the digest's length. */
 int hr_digest(enum hr_digest_kind kind, const void *bytes, size_t len, uint8_t *ret);
 
@@ -27,6 +31,7 @@ int hr_digest_final(struct hr_digest_ctx *ctx, uint8_t *ret);
 int hr_digest_restart(struct hr_digest_ctx *ctx); /* after final, for the next message; 0 or -EIO */
 void hr_digest_free(struct hr_digest_ctx *ctx);   /* accepts NULL */
 
+/* 0, -EIO, -ENOMEM. */
 int hr_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len,
                    uint8_t ret[HR_SHA256_BYTES]);
 

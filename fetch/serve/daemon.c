@@ -19,6 +19,7 @@
 #include "fetch/base/block.h"
 #include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
+#include "fetch/base/digest.h"
 #include "fetch/base/log.h"
 #include "fetch/serve/budgets.h"
 #include "fetch/serve/contexts.h"
@@ -325,6 +326,11 @@ static int start(struct daemon *daemon, char message[256])
         snprintf(message, 256, "cannot write to %.180s: %s", daemon->cache_dir, strerror(-error));
         return error;
     }
+    error = hr_digests_ready();
+    if (error < 0) {
+        snprintf(message, 256, "cannot load OpenSSL's digests: %s", strerror(-error));
+        return error;
+    }
     error = open_network(daemon, message);
     if (error == 0) {
         error = open_plan_and_cache(daemon, boot, message);
@@ -411,6 +417,7 @@ int hr_daemon_run(const char *cache_dir, const struct hr_settings *settings, int
         }
     }
     if (error < 0) {
+        hr_log(HR_LOG_ERROR, "%s", message); /* to stderr as yet */
         tell(ready_fd, "error", message);
         return 1;
     }
