@@ -11,6 +11,7 @@ V ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 Q := $(if $(V),,@)
+comma := ,
 VERSION := 0.1.0
 
 B := build$(if $(SAN),-$(SAN))
@@ -129,11 +130,15 @@ NO_THREAD := $(if $(filter thread,$(SAN)),interpose/wrap_map.c tests/unit/list/t
 UNIT_BIN := $(patsubst tests/%.c,$(B)/tests/%,$(filter-out $(NO_THREAD),$(UNIT_SRC)))
 rooms_upto = $(shell echo $(ROOMS) | awk -v r=$(1) '{for(i=1;i<=NF;i++){print $$i; if($$i==r) exit}}')
 
+# Those whose every allocation can be refused, by tests/unit/refused.h.
+REFUSED := $(patsubst %,$(B)/tests/unit/%,plan/test_memory)
+$(REFUSED): WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc reallocarray strdup strndup hr_block_take)
+
 define unit_rule
 $(B)/tests/unit/$(1)/%: tests/unit/$(1)/%.c $(foreach r,$(call rooms_upto,$(1)),$(call room_lib,$(r))) $(CONFIG_LIB)
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo "  UNIT    $$<")
-	$$(Q)$$(CC) $$(BASE_FLAGS) $$(SAN_FLAGS) $$(FETCH_CFLAGS) -MF $$@.d -o $$@ $$< -Wl,--start-group \
+	$$(Q)$$(CC) $$(BASE_FLAGS) $$(SAN_FLAGS) $$(FETCH_CFLAGS) $$(WRAP) -MF $$@.d -o $$@ $$< -Wl,--start-group \
 		$(foreach r,$(call rooms_upto,$(1)),$(call room_lib,$(r))) $(CONFIG_LIB) -Wl,--end-group $$(FETCH_LIBS) -lcmocka
 endef
 $(foreach r,$(ROOMS),$(eval $(call unit_rule,$(r))))
