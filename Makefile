@@ -131,7 +131,7 @@ UNIT_BIN := $(patsubst tests/%.c,$(B)/tests/%,$(filter-out $(NO_THREAD),$(UNIT_S
 rooms_upto = $(shell echo $(ROOMS) | awk -v r=$(1) '{for(i=1;i<=NF;i++){print $$i; if($$i==r) exit}}')
 
 # Those whose every allocation can be refused, by tests/unit/refused.h.
-REFUSED := $(patsubst %,$(B)/tests/unit/%,plan/test_memory)
+REFUSED := $(patsubst %,$(B)/tests/unit/%,plan/test_memory serve/test_socket)
 $(REFUSED): WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc reallocarray strdup strndup hr_block_take)
 
 define unit_rule

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fetch/base/clock.h"
+#include "fetch/serve/documents.h"
 
 /* An environment; the kernel's own limit for one string is 128 KiB. */
 #define HR_REQUEST_MAX_BYTES (1u << 20)
@@ -79,7 +80,8 @@ void hr_connection_reply(struct hr_connection *connection, const char *text)
 void hr_connection_reply_json(struct hr_connection *connection, json_t *document)
 {
     char *text = document ? json_dumps(document, JSON_COMPACT) : NULL;
-    hr_connection_reply(connection, text ? text : "{\"error\":\"out of memory\",\"errno\":12}");
+    bool whole = !hr_documents_short() && text;
+    hr_connection_reply(connection, whole ? text : "{\"error\":\"out of memory\",\"errno\":12}");
     free(text);
     json_decref(document);
 }
@@ -127,6 +129,7 @@ static void readable(void *owner, int fd, uint32_t events)
     if (!end) {
         return;
     }
+    (void)hr_documents_short();
     json_t *request = json_loadb(connection->in.data, (size_t)(end - connection->in.data), 0, NULL);
     explicit_bzero(connection->in.data, connection->in.len);
     hr_buf_reset(&connection->in);
@@ -135,7 +138,9 @@ static void readable(void *owner, int fd, uint32_t events)
     if (request) {
         connection->options->request(connection->options->owner, connection, request);
     } else {
-        hr_connection_reply_error(connection, -EINVAL, "malformed request");
+        bool memory = hr_documents_short();
+        hr_connection_reply_error(connection, memory ? -ENOMEM : -EINVAL,
+                                  memory ? strerror(ENOMEM) : "malformed request");
     }
     json_decref(request);
 }

@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,6 +22,7 @@
 #include "fetch/serve/budgets.h"
 #include "fetch/serve/contexts.h"
 #include "fetch/serve/crash.h"
+#include "fetch/serve/documents.h"
 #include "fetch/serve/jobs.h"
 #include "fetch/serve/metrics.h"
 #include "fetch/serve/shm.h"
@@ -67,15 +66,6 @@ static void tell(int ready_fd, const char *word, const char *message)
     if (ready_fd >= 0) {
         dprintf(ready_fd, "%s%s%s\n", word, message ? " " : "", message ? message : "");
         close(ready_fd);
-    }
-}
-
-/* Credentials pass through JSON: what jansson frees is zeroed first. */
-static void zero_free(void *pointer)
-{
-    if (pointer) {
-        explicit_bzero(pointer, malloc_usable_size(pointer));
-        free(pointer);
     }
 }
 
@@ -404,7 +394,7 @@ int hr_daemon_run(const char *cache_dir, const struct hr_settings *settings, int
         .active_ms = hr_clock_ms(),
     };
     daemon.heartbeat = (struct hr_timer)HR_TIMER_INIT(on_heartbeat, &daemon);
-    json_set_alloc_funcs(malloc, zero_free);
+    hr_documents_init();
     int error = hr_cache_dir_check(cache_dir, message);
     if (error == 0) {
         error = hr_shm_lock(cache_dir, &daemon.shm.lock_fd);

@@ -56,7 +56,7 @@ static json_t *encoded(const char *path)
 {
     struct hr_buf text = HR_BUF_INIT(4 * HR_KEY_MAX);
     int error = hr_percent_encode(path, strlen(path), true, &text);
-    json_t *value = json_string(error == 0 && text.data ? text.data : "");
+    json_t *value = error == 0 ? json_string(text.data ? text.data : "") : NULL;
     hr_buf_release(&text);
     return value;
 }

@@ -25,7 +25,7 @@ static json_t *encoded(const char *bytes, size_t len)
 {
     struct hr_buf text = HR_BUF_INIT(4 * HR_KEY_MAX);
     int error = hr_percent_encode(bytes, len, true, &text);
-    json_t *value = json_string(error == 0 && text.data ? text.data : "");
+    json_t *value = error == 0 ? json_string(text.data ? text.data : "") : NULL;
     hr_buf_release(&text);
     return value;
 }
@@ -61,7 +61,7 @@ json_t *hr_indexes_names(struct hr_plan *plan, const json_t *request)
     hr_cleanup_free struct hr_names_state *state = malloc(sizeof *state);
     char host[256];
     if (!state || !tree_of(request, &tree)) {
-        return error_of(state ? -EINVAL : -ENOMEM, "malformed request");
+        return state ? error_of(-EINVAL, "malformed request") : error_of(-ENOMEM, strerror(ENOMEM));
     }
     int error = json_is_true(json_object_get(request, "want")) ? hr_plan_names_want(plan, tree) : 0;
     error = error == 0 ? hr_plan_names_state(plan, tree, state) : error;
@@ -221,7 +221,10 @@ json_t *hr_indexes_import(struct hr_plan *plan, const json_t *request)
     hr_cleanup_free struct hr_names_state *state = malloc(sizeof *state);
     char message[HR_MESSAGE_MAX] = "malformed request";
     uint32_t tree;
-    bool good = files && state && tree_of(request, &tree) && count > 0 && count <= FILES_MAX &&
+    if (!files || !state) {
+        return error_of(-ENOMEM, strerror(ENOMEM));
+    }
+    bool good = tree_of(request, &tree) && count > 0 && count <= FILES_MAX &&
                 hr_plan_tree_store(plan, tree) && hr_plan_names_state(plan, tree, state) == 0;
     for (size_t i = 0; i < count && good; i++) {
         files[i] = json_string_value(json_array_get(list, i));

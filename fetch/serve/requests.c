@@ -31,20 +31,29 @@ static int env_of(const json_t *list, char ***ret)
     return 0;
 }
 
+/* error: -EINVAL, -E2BIG, or the memory to look at the request was not there. */
+static void reply_malformed(struct hr_connection *connection, int error, const char *message)
+{
+    hr_connection_reply_error(connection, error, error == -ENOMEM ? strerror(ENOMEM) : message);
+}
+
 static void op_attach(const struct hr_socket_options *options, struct hr_connection *connection,
                       const json_t *request)
 {
     const char *hex = json_string_value(json_object_get(request, "key"));
     uint8_t key[16];
     hr_cleanup_free char **envp = NULL;
-    if (!hex || strlen(hex) != 32 || hr_hex_decode(hex, 32, key) < 0 ||
-        env_of(json_object_get(request, "env"), &envp) < 0) {
-        hr_connection_reply_error(connection, -EINVAL, "attach: malformed request");
+    int error = hex && strlen(hex) == 32 ? hr_hex_decode(hex, 32, key) : -EINVAL;
+    if (error == 0) {
+        error = env_of(json_object_get(request, "env"), &envp);
+    }
+    if (error < 0) {
+        reply_malformed(connection, error, "attach: malformed request");
         return;
     }
     char message[512] = "";
     uint32_t number = 0;
-    int error = hr_contexts_attach(options->contexts, key, envp, message, &number);
+    error = hr_contexts_attach(options->contexts, key, envp, message, &number);
     if (error < 0) {
         hr_connection_reply_error(connection, error, message);
         return;
@@ -120,9 +129,12 @@ static void op_ask(const struct hr_socket_options *options, struct hr_connection
     json_int_t tree = json_integer_value(json_object_get(request, "tree"));
     struct hr_buf path = HR_BUF_INIT(HR_KEY_MAX);
     struct question *question = malloc(sizeof *question);
-    if (!question || tree < 0 || tree >= HR_TREES_MAX || !encoded ||
-        hr_percent_decode(encoded, strlen(encoded), false, &path) < 0) {
-        hr_connection_reply_error(connection, -EINVAL, "malformed request");
+    int error = !question ? -ENOMEM : tree < 0 || tree >= HR_TREES_MAX || !encoded ? -EINVAL : 0;
+    if (error == 0) {
+        error = hr_percent_decode(encoded, strlen(encoded), false, &path);
+    }
+    if (error < 0) {
+        reply_malformed(connection, error, "malformed request");
         free(question);
     } else {
         *question = (struct question){.options = options,
@@ -177,7 +189,7 @@ static void op_segment(const struct hr_socket_options *options, struct hr_connec
     };
     struct reading *reading = malloc(sizeof *reading);
     if (!reading || tree < 0 || tree >= HR_TREES_MAX || offset < 0 || bytes <= 0) {
-        hr_connection_reply_error(connection, -EINVAL, "malformed request");
+        reply_malformed(connection, reading ? -EINVAL : -ENOMEM, "malformed request");
         free(reading);
         return;
     }

@@ -1,10 +1,12 @@
 /* The socket: whatever comes in, one line goes out or the connection ends; the daemon stays. */
-#include "tests/unit/plan/lab.h"
+#include "tests/unit/refused.h"
 
 #include <sys/un.h>
 
 #include "fetch/serve/contexts.h"
+#include "fetch/serve/documents.h"
 #include "fetch/serve/socket.h"
+#include "tests/unit/plan/lab.h"
 
 struct rig {
     struct lab *lab;
@@ -395,6 +397,41 @@ static void test_errands_refused(void **state)
     assert_true(hr_errands_tick(rig->errands)); /* our own process asked, and lives */
 }
 
+/* No answer is cut short, and none says that the request was wrong: it is whole, or says what it is. */
+static void test_refused_memory(void **state)
+{
+    struct rig *rig = *state;
+    char attach[512], whole[4096];
+    snprintf(
+        attach, sizeof attach,
+        "{\"op\":\"attach\",\"key\":\"00000000000000000000000000000000\",\"env\":[\"AWS_ENDPOINT_URL=http://"
+        "127.0.0.1:%u\",\"HEADRACE_MAP=/r/a=s3://bucket/d/;/r/b=s3://bucket/;/r/c=s3://bucket/e/\"]}\n",
+        rig->lab->s3->port);
+    const char *const requests[] = {
+        attach,
+        "{\"op\":\"names\",\"tree\":1}\n", /* its prefix is d/ */
+        "{\"op\":\"look\",\"tree\":0,\"path\":\"d/x\"}\n",
+        "{\"op\":\"open\",\"tree\":0,\"path\":\"d/x\"}\n",
+        "{\"op\":\"look\",\"tree\":0,\"path\":\"n\"}\n",
+    };
+    hr_documents_init();
+    for (unsigned i = 0; i < sizeof requests / sizeof *requests; i++) {
+        (void)converse(rig, requests[i]);
+        snprintf(whole, sizeof whole, "%s", converse(rig, requests[i]));
+        for (unsigned from = 1, times = 1; times > 0; from++) {
+            refused_begin(from, 1);
+            const char *answer = converse(rig, requests[i]);
+            times = refused_end();
+            bool told = strstr(answer, "\"errno\":12") || strstr(answer, "out of memory");
+            if (!told && answer[0] && strcmp(answer, whole) != 0) {
+                fail_msg("%s%u: %sbut whole %s", requests[i], from, answer, whole);
+            }
+        }
+        assert_string_equal(converse(rig, requests[i]), whole);
+    }
+    lab_settle(rig->lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +447,7 @@ int main(void)
         RIG_TEST(test_end_with_a_question_open),
         RIG_TEST(test_crowd),
         RIG_TEST(test_name_of_the_socket),
+        RIG_TEST(test_refused_memory),
 #undef RIG_TEST
     };
     return cmocka_run_group_tests_name("socket", tests, NULL, NULL);

@@ -1,0 +1,13 @@
+/* The memory of JSON documents: zeroed when it is freed, because credentials pass through them; and whether
+ * there was enough of it, because a document that is cut short looks like one that says less. Main loop. */
+#ifndef HR_SERVE_DOCUMENTS_H
+#define HR_SERVE_DOCUMENTS_H
+
+#include <stdbool.h>
+
+/* For the whole process, before the first document. */
+void hr_documents_init(void);
+/* Whether memory was refused to a document since the last call. */
+bool hr_documents_short(void);
+
+#endif
