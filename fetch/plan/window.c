@@ -196,7 +196,7 @@ static bool follow(struct hr_plan *plan, struct reader *reader, const struct hr_
     if (!reads_on) {
         run_ended(reader, known);
         hr_runs_begin(&reader->runs, ask->offset);
-        reader->until = 0;
+        reader->until = ask->offset + hr_runs_first(&reader->runs, ask->bytes);
         if (reader->trails && reader->went_on == 1 && reader->trail <= HR_HOLE_BYTES) {
             reader->behind = reader->trail;
         }

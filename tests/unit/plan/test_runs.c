@@ -126,6 +126,41 @@ static void test_the_rest_of_a_buffered_read_comes_with_it(void **state)
     assert_true(asked_bytes(lab) <= 12 * (300 + 8) * KIB + 64 * KIB);
 }
 
+/* As members of an archive are: a header, then all that follows. */
+static void read_members(struct lab *lab, uint64_t face, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        uint64_t there = place(i), end = there + (100 + i * 13 % 80) * KIB;
+        for (uint64_t bytes = 8 * KIB; there < end; bytes = end - there) {
+            struct hr_answer answer;
+            assert_int_equal(lab_get_bytes(lab, face, there, bytes, false, &answer), 0);
+            there = answer.offset + answer.size;
+        }
+    }
+    lab_settle(lab);
+}
+
+static void test_members_come_with_their_headers(void **state)
+{
+    struct lab *lab = *state;
+    struct s3_object *object;
+    uint64_t face = open_one(lab, &(struct lab_options){.memory_bytes = 512 * MIB}, 4 * GIB, &object);
+    read_members(lab, face, 0, 8);
+    unsigned gets = object->gets;
+    uint64_t asked = asked_bytes(lab);
+    read_members(lab, face, 8, 40);
+    assert_in_range(object->gets - gets, 32, 32 * 5 / 4);
+    assert_true(asked_bytes(lab) - asked <= 32 * 260 * KIB);
+    gets = object->gets;
+    for (unsigned i = 40; i < 100; i++) { /* reads that stay alone are exact again */
+        asked = i == 50 ? asked_bytes(lab) : asked;
+        read_in_steps(lab, face, place(i), 8 * KIB, 8 * KIB);
+        lab_settle(lab);
+    }
+    assert_int_equal(object->gets - gets, 60);
+    assert_int_equal(asked_bytes(lab) - asked, 50 * 64 * KIB);
+}
+
 /* Who goes on for good after some records is followed, window and all. */
 static void test_reading_on_after_records(void **state)
 {
@@ -169,6 +204,30 @@ static void test_a_guess_is_bounded(void **state)
     assert_int_equal(runs.bytes, 512 * MIB);
 }
 
+static void test_a_first_ask_is_sure_of_what_follows(void **state)
+{
+    struct hr_runs runs = {0};
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        hr_runs_begin(&runs, 0);
+        assert_int_equal(hr_runs_first(&runs, 8 * KIB), 0);
+        (void)hr_runs_go_on(&runs, 64 * KIB);
+        hr_runs_end(&runs, 4 * MIB, 4 * MIB, 4 * MIB, false);
+    }
+    hr_runs_begin(&runs, 0);
+    assert_int_equal(hr_runs_first(&runs, 8 * MIB), 0); /* it names more itself */
+    assert_int_equal(hr_runs_first(&runs, 8 * KIB), 2 * MIB);
+    for (unsigned i = 1; i < 7; i++) {
+        hr_runs_end(&runs, 8 * KIB, 2 * MIB, 0, false); /* it was enough: little less the next time */
+        hr_runs_begin(&runs, 0);
+        assert_int_equal(hr_runs_first(&runs, 8 * KIB), 2 * MIB);
+    }
+    assert_in_range(runs.bytes, 3 * MIB, 4 * MIB);
+    hr_runs_end(&runs, 8 * KIB, 2 * MIB, 0, false);
+    hr_runs_begin(&runs, 0);
+    assert_int_equal(hr_runs_first(&runs, 8 * KIB), 0); /* is it still so? */
+}
+
 static void test_a_long_one_is_no_rule(void **state)
 {
     struct hr_runs runs = {0};
@@ -192,8 +251,10 @@ int main(void)
         LAB_TEST(test_the_first_run_costs_twice_at_most),
         LAB_TEST(test_columns_here_and_there_are_exact),
         LAB_TEST(test_the_rest_of_a_buffered_read_comes_with_it),
+        LAB_TEST(test_members_come_with_their_headers),
         LAB_TEST(test_reading_on_after_records),
         cmocka_unit_test(test_a_guess_is_bounded),
+        cmocka_unit_test(test_a_first_ask_is_sure_of_what_follows),
         cmocka_unit_test(test_a_long_one_is_no_rule),
 #undef LAB_TEST
     };
