@@ -129,6 +129,7 @@ DIR *hr_shown_open(DIR *real, const char *path, size_t len)
     errno = saved;
     if (shown->count == 0) {
         release(shown);
+        hr_standin_mark_above(HR_REAL(dirfd)(real)); /* what is relative to it may be a map's all the same */
         return real;
     }
     atomic_store_explicit(&hr_shown_met, true, memory_order_relaxed);

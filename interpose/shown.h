@@ -21,8 +21,8 @@ static inline bool hr_shown_ours(const DIR *dir)
 }
 
 /* Takes `real` over, an open stream of the directory at that canonical path above a
- * map. Returns `real` itself when every name is there; NULL with errno EMFILE (and real closed) when the pool
- * is used up. */
+ * map. Returns `real` itself, its descriptor marked (hr_standin_mark_above), when every name is there; NULL
+ * with errno EMFILE (and real closed) when the pool is used up. */
 DIR *hr_shown_open(DIR *real, const char *path, size_t len);
 
 struct dirent64 *hr_shown_next(DIR *dir);

@@ -80,7 +80,13 @@ int closedir(DIR *dir)
         hr_dirstream_close(dir);
         return 0;
     }
-    return hr_shown_ours(dir) ? hr_shown_close(dir) : HR_REAL(closedir)(dir);
+    if (hr_shown_ours(dir)) {
+        return hr_shown_close(dir);
+    }
+    if (HR_UNLIKELY(hr_active) && dir) {
+        hr_standin_unmark(HR_REAL(dirfd)(dir)); /* as before any close */
+    }
+    return HR_REAL(closedir)(dir);
 }
 
 int dirfd(DIR *dir)

@@ -5,6 +5,7 @@
 #include <fts.h>
 #include <ftw.h>
 #include <glob.h>
+#include <sys/wait.h>
 
 #define NAMES_MAX 64
 
@@ -64,6 +65,38 @@ static void walk(const char *what, DIR *dir)
     tell(what, names, count);
 }
 
+/* Without our object: at the map point itself. */
+static void at_map_point(char *program)
+{
+    char *const argv[] = {program, (char *)probe_root, NULL};
+    char *const none[] = {NULL};
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(2);
+        execve(program, argv, none);
+        _exit(99);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+/* A directory stands at the map point, so that its parent shows it by itself. */
+static void walk_over_point(void)
+{
+    static char make[] = "/bin/mkdir", take[] = "/bin/rmdir";
+    char path[NAME_MAX + 16];
+    struct stat st;
+    at_map_point(make);
+    DIR *dir = opendir(parent);
+    snprintf(path, sizeof(path), "%s/top.txt", name);
+    int fd = openat(dirfd(dir), path, O_RDONLY);
+    uint64_t size = 0, hash = fd < 0 ? 0 : probe_digest(fd, &size);
+    printf("open from dirfd: %llu %016llx, stat %d\n", (unsigned long long)size, (unsigned long long)hash,
+           fstatat(dirfd(dir), path, &st, 0));
+    close(fd);
+    walk("over the map point", dir);
+    at_map_point(take);
+}
+
 static int visit(const char *path, const struct stat *stat_at, int kind, struct FTW *where)
 {
     (void)stat_at;
@@ -82,6 +115,7 @@ int main(int argc, char **argv)
     walk("opendir", opendir(parent));
     walk("opendir of .", opendir("."));
     walk("fdopendir", fdopendir(open(parent, O_RDONLY | O_DIRECTORY)));
+    walk_over_point();
     struct dirent **list;
     int count = scandir(parent, &list, NULL, alphasort);
     printf("scandir: %d\n", count);
