@@ -26,6 +26,12 @@ static _Atomic(struct cwd_snapshot *) current; /* NULL: not known */
 /* Some vfork child has changed its own working directory: from then on relative paths cost a getpid. */
 static _Atomic bool borrowed_moved;
 
+/* Are we such a child, so that only the kernel knows where we stand? */
+static inline bool is_apart(void)
+{
+    return HR_UNLIKELY(atomic_load_explicit(&borrowed_moved, memory_order_relaxed)) && hr_pid_is_borrowed();
+}
+
 int hr_cwd_read(char *out, size_t room, bool *ret_inside)
 {
     struct hr_place place;
@@ -96,7 +102,7 @@ void hr_cwd_changed(void)
 int hr_cwd_get(char *out, size_t room)
 {
     bool inside;
-    if (HR_UNLIKELY(atomic_load_explicit(&borrowed_moved, memory_order_relaxed)) && hr_pid_is_borrowed()) {
+    if (is_apart()) {
         return hr_cwd_read(out, room, &inside);
     }
     for (unsigned i = 0; i < CWD_SNAPSHOTS; i++) {
@@ -124,11 +130,21 @@ int hr_cwd_get(char *out, size_t room)
 bool hr_cwd_matters(void)
 {
     const struct cwd_snapshot *snapshot = atomic_load_explicit(&current, memory_order_acquire);
-    return snapshot && snapshot->kind != CWD_ELSEWHERE;
+    return (snapshot && snapshot->kind != CWD_ELSEWHERE) || is_apart();
+}
+
+static HR_NOINLINE bool read_inside(void)
+{
+    char path[HR_PLACE_MAX];
+    bool inside;
+    return hr_cwd_read(path, sizeof(path), &inside) > 0 && inside;
 }
 
 bool hr_cwd_inside(void)
 {
+    if (is_apart()) {
+        return read_inside();
+    }
     const struct cwd_snapshot *snapshot = atomic_load_explicit(&current, memory_order_acquire);
     return snapshot && snapshot->kind == CWD_INSIDE;
 }
@@ -136,6 +152,9 @@ bool hr_cwd_inside(void)
 bool hr_cwd_leads(const char *path)
 {
     const struct cwd_snapshot *snapshot = atomic_load_explicit(&current, memory_order_acquire);
+    if (is_apart()) {
+        return true;
+    }
     if (!snapshot) {
         return false;
     }

@@ -58,6 +58,20 @@ int main(int argc, char **argv)
     printf("chdir child: %d\n", wait_for(pid));
     check_parent("after chdir in the child", root, file);
 
+    char kept[PATH_MAX];
+    probe_expect(getcwd(kept, sizeof(kept)) && chdir("/usr") == 0, "chdir");
+    pid = vfork();
+    if (pid == 0) {
+        static char here[PATH_MAX];
+        struct stat st;
+        int ok = chdir(probe_root) == 0 && access(file, R_OK) == 0 && stat(file, &st) == 0 &&
+                 open(file, O_RDONLY) >= 0 && getcwd(here, sizeof(here)) && strcmp(here, probe_root) == 0;
+        _exit(ok ? 0 : 3);
+    }
+    printf("child that moved in: %d\n", wait_for(pid));
+    probe_expect(getcwd(kept, sizeof(kept)) && strcmp(kept, "/usr") == 0, "the parent moved to %s", kept);
+    check_parent("after a relative open in the child", root, file);
+
     pid = vfork();
     if (pid == 0) {
         execvp("cksum", sum);
