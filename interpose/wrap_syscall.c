@@ -324,8 +324,8 @@ static bool by_dirfd(long number, long a, long b, long c, long d, long e, long *
 {
     int dirfd = (int)a;
     const char *path = (const char *)b;
-    /* An empty path is about the descriptor itself. */
-    bool empty = path && !path[0] && (number == SYS_statx || number == SYS_newfstatat);
+    /* An empty path, and none at all since Linux 6.11, is about the descriptor itself. */
+    bool empty = (!path || !path[0]) && (number == SYS_statx || number == SYS_newfstatat);
     bool two = hr_syscall_shapes[number] == AT_PATHS;
     if (!empty && !path_is(a, b) && !(two && path_is(c, d)) &&
         !makes_in_way(number, two ? (int)c : dirfd, two ? (const char *)d : path, c)) {

@@ -75,6 +75,12 @@ static void stats(const char *file, const char *dir, int at)
                  "statx");
     number("statx by descriptor", syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &stx));
     probe_expect(want.stx_ino == stx.stx_ino && want.stx_size == stx.stx_size, "statx by descriptor");
+    /* EFAULT before Linux 6.11. */
+    long result = syscall(SYS_statx, fd, NULL, AT_EMPTY_PATH, STATX_BASIC_STATS, &stx);
+    number("statx without a path", result);
+    probe_expect(result < 0 || (want.stx_ino == stx.stx_ino && want.stx_size == stx.stx_size),
+                 "statx without a path");
+    same_stat("newfstatat without a path", file, syscall(SYS_newfstatat, fd, NULL, &st, AT_EMPTY_PATH), &st);
     close(fd);
     number("faccessat", syscall(SYS_faccessat, at, "one.txt", R_OK));
     number("faccessat, missing", syscall(SYS_faccessat, at, "nothing", F_OK));
