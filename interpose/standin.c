@@ -13,7 +13,6 @@
 #include "interpose/way.h"
 #include "interpose/inner.h"
 
-#define INHERITED_MAX 256 /* DESIGN: descriptors looked at by the constructor */
 #define MAP_HASH_DIGITS 16
 
 _Alignas(uint64_t) _Atomic uint8_t hr_standin_marks[HR_STANDIN_MARKS];
@@ -163,7 +162,7 @@ bool hr_standin_each(void (*visit)(void *owner, int fd), void *owner)
 static void adopt(void *owner, int fd)
 {
     (void)owner;
-    long flags = fd < INHERITED_MAX ? HR_SYS3(SYS_fcntl, fd, F_GETFL, 0) : -EBADF;
+    long flags = HR_SYS3(SYS_fcntl, fd, F_GETFL, 0);
     if (flags >= 0) {
         hr_standin_mark_arrived(fd, (int)flags);
     }

@@ -31,7 +31,7 @@ void hr_standin_mark_arrived(int fd, int flags);
 void hr_standin_unmark(int fd);                              /* no-op in a vfork child */
 void hr_standin_copy(int from, int to);                      /* after dup, dup2, dup3, F_DUPFD */
 void hr_standin_unmark_range(unsigned first, unsigned last); /* the same, of all of them */
-void hr_standin_adopt_inherited(void);                       /* constructor: descriptors 0..255 */
+void hr_standin_adopt_inherited(void);                       /* constructor: all that are open */
 
 /* A directory on the way to a map ("/mnt" of "/mnt/data"): a relative path from it may be ours too. */
 void hr_standin_mark_above(int fd);

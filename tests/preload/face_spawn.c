@@ -114,9 +114,40 @@ static void executed(const char *path)
     close(fd);
 }
 
+/* Of a number that only a program with many files has. */
+#define HIGH_FD 700
+
+static void high(const char *program, const char *path)
+{
+    char digits[16];
+    snprintf(digits, sizeof(digits), "%d", HIGH_FD);
+    char *const argv[] = {(char *)program, (char *)path, digits, NULL};
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(open(path, O_RDONLY | O_CLOEXEC), HIGH_FD);
+        execve(program, argv, environ);
+        _exit(99);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+static int tell_inherited(int fd)
+{
+    uint64_t size;
+    off_t end = lseek(fd, 0, SEEK_END);
+    lseek(fd, 0, SEEK_SET);
+    uint64_t hash = probe_digest(fd, &size);
+    printf("  descriptor %d: %lld, %llu %016llx\n", fd, (long long)end, (unsigned long long)size,
+           (unsigned long long)hash);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct stat st;
+    if (argc == 3) {
+        return tell_inherited(atoi(argv[2]));
+    }
     probe_begin(argc, argv);
     setvbuf(stdout, NULL, _IONBF, 0);
     probe_walk();
@@ -127,6 +158,7 @@ int main(int argc, char **argv)
         char *path = probe_path(probe_entries[i].path);
         probe_expect(stat(path, &st) == 0, "stat");
         printf("%s %lld\n", probe_entries[i].path, (long long)st.st_size);
+        high("/proc/self/exe", path); /* first: the others make it a plain file for all */
         by_fork("fork", path, st.st_size / 2, environ);
         by_fork("fork, empty environment", path, st.st_size / 2, bare);
         by_vfork("vfork", path, st.st_size / 3, environ);
