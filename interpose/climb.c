@@ -1,6 +1,7 @@
 #include "interpose/climb.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 
 #include "interpose/cwd.h"
@@ -111,10 +112,25 @@ static bool leads(int dirfd)
     return dirfd == AT_FDCWD ? hr_cwd_inside() : hr_standin_maybe(dirfd) && hr_path_of_fd(dirfd, &place);
 }
 
+/* "/proc/77/", where that is this process. */
+static const char *behind_own_number(const char *path)
+{
+    const char *at = after(path, "/proc/");
+    long number = 0;
+    if (!at || *at < '1' || *at > '9') {
+        return NULL;
+    }
+    for (; *at >= '0' && *at <= '9' && number <= INT_MAX; at++) {
+        number = number * 10 + (*at - '0');
+    }
+    return *at == '/' && number == HR_SYS0(SYS_getpid) ? at + 1 : NULL;
+}
+
 HR_NOINLINE bool hr_climb_proc(const char *path, int *ret_dirfd, const char **ret_rest)
 {
     const char *self = after(path, "/proc/self/");
     self = self ? self : after(path, "/proc/thread-self/");
+    self = self ? self : behind_own_number(path);
     const char *rest = after(self, "cwd");
     int dirfd = AT_FDCWD;
     if (!rest) {

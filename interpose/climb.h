@@ -1,6 +1,6 @@
 /* Paths of which the text alone does not tell where they lead: "name/.." is an error where `name` is no
- * directory, and /proc/self/cwd, /proc/self/fd/N, /dev/fd/N and what lies below them lead to stand-in
- * directories. Async-signal-safe. */
+ * directory, and /proc/self/cwd, /proc/self/fd/N, the same by this process's number, /dev/fd/N and what lies
+ * below them lead to stand-in directories. Async-signal-safe. */
 #ifndef HR_CLIMB_H
 #define HR_CLIMB_H
 

@@ -106,6 +106,16 @@ static void by_proc(void)
     TELL(stat(path, &stat1));
     snprintf(path, sizeof(path), "/dev/fd/00%d", fd);
     TELL(chdir(path));
+    snprintf(path, sizeof(path), "/proc/%d/cwd/a/one.txt", (int)getpid());
+    probe_say("file by the own number", stat(path, &stat1) == 0);
+    *strrchr(path, '/') = '\0';
+    DIR *dir = opendir(path);
+    int names = 0;
+    while (dir && readdir(dir)) {
+        names++;
+    }
+    printf("  %d names by the own number\n", names);
+    closedir(dir);
     leaves("/proc/self/cwd/..");
     leaves("/proc/self/cwd/a/../..");
     snprintf(path, sizeof(path), "/dev/fd/%d/../..", fd);
