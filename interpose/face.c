@@ -152,6 +152,15 @@ static int named_number(const char *path)
     return name ? hr_standin_number(name) : -1;
 }
 
+/* As the kernel names a directory: the length, or -errno. */
+static int folder_of(int dirfd, char *out, size_t room)
+{
+    if (dirfd != AT_FDCWD) {
+        return hr_standin_readlink(dirfd, out, room);
+    }
+    return (int)HR_SYS2(SYS_getcwd, out, room) - 1;
+}
+
 int hr_face_named_looked(int dirfd, const char *path)
 {
     struct hr_face face;
@@ -159,9 +168,9 @@ int hr_face_named_looked(int dirfd, const char *path)
     int fd = -1;
     if (path[0] == '/') {
         fd = hr_path_may_be_proc(path) ? named_number(path) : -1;
-    } else if (dirfd >= 0 && (fd = hr_standin_number(path)) >= 0) {
-        /* A number in an open directory: is it that of our descriptors? */
-        int len = hr_standin_maybe(fd) ? hr_standin_readlink(dirfd, folder, sizeof(folder) - 1) : -1;
+    } else if ((fd = hr_standin_number(path)) >= 0) {
+        /* A number in an open or the working directory: is it that of our descriptors? */
+        int len = hr_standin_maybe(fd) ? folder_of(dirfd, folder, sizeof(folder) - 1) : -1;
         if (len > 0) {
             folder[len] = '/';
             folder[len + 1] = '\0';
@@ -174,14 +183,24 @@ int hr_face_named_looked(int dirfd, const char *path)
     return fd >= 0 && hr_standin_maybe(fd) && hr_face_of(fd, &face) ? fd : -1;
 }
 
+/* ".../fd/3" */
+static bool ends_as_descriptor(const char *path)
+{
+    static const char folder[] = "/fd/";
+    const size_t folder_len = sizeof(folder) - 1;
+    size_t len = strlen(path);
+    size_t at = len;
+    while (at > 0 && path[at - 1] >= '0' && path[at - 1] <= '9') {
+        at--;
+    }
+    return path[0] == '/' && at < len && at > folder_len &&
+           memcmp(path + at - folder_len, folder, folder_len) == 0;
+}
+
 int hr_face_named_elsewhere(const char *path)
 {
     struct hr_face face;
-    const char *at = behind(path, "/proc/");
-    while (at && *at >= '0' && *at <= '9') {
-        at++;
-    }
-    if (!at || !behind(at, "/fd/")) {
+    if (!ends_as_descriptor(path)) {
         return -1;
     }
     int fd = (int)HR_SYS4(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
@@ -190,6 +209,14 @@ int hr_face_named_elsewhere(const char *path)
         fd = -1;
     }
     return fd < 0 ? -1 : fd;
+}
+
+void hr_face_named_end(int other)
+{
+    if (other >= 0) {
+        hr_standin_unmark(other);
+        HR_SYS1(SYS_close, other);
+    }
 }
 
 int hr_face_reopen(int fd, int flags)

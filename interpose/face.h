@@ -52,9 +52,11 @@ static inline int hr_face_named(int dirfd, const char *path)
 {
     return hr_faces_any() && path ? hr_face_named_looked(dirfd, path) : -1;
 }
-/* Does it name a descriptor of another process which is a face ("/proc/77/fd/3")? A descriptor of our own for
- * it (O_PATH), or -1. */
+/* Does it name one in another way, or of another process ("/proc/77/fd/3", "/proc/self/task/77/fd/3")? A
+ * descriptor of our own for it (O_PATH), for hr_face_named_end, or -1. Root could open the empty file itself.
+ */
 int hr_face_named_elsewhere(const char *path);
+void hr_face_named_end(int other); /* no-op of -1 */
 /* open(2) of such a path: a new description of the object, or as a read-only file refuses it. */
 int hr_face_reopen(int fd, int flags);
 
@@ -73,9 +75,13 @@ int hr_face_open_whole(const struct hr_face *face, int flags);
 int hr_face_open_whole_named(const struct hr_face *face, int flags, char *ret_path, size_t room);
 /* Materialises fd, and its dups in this process, when it is a face, else nothing: 0. */
 int hr_face_materialise_if(int fd);
-/* After fd was opened or copied: 0 is never a face, because streams read their standard input inside libc,
- * where no hook sees it. fd, or the error with fd closed. */
-int hr_face_not_as_input(int fd);
+/* 0, 1 and 2 are never faces: streams read and write them inside libc, where no hook sees it. */
+static inline bool hr_face_is_stream(int fd)
+{
+    return (unsigned)fd <= 2;
+}
+/* After fd, such a number, was opened or copied. fd, or the error with fd closed. */
+int hr_face_not_as_stream(int fd);
 /* Something that reads past our hooks is in this process (io_uring, the kernel's aio): opens of large objects
  * give plain files from now on. */
 bool hr_face_wants_whole(void);

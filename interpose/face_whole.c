@@ -213,9 +213,9 @@ int hr_face_materialise_if(int fd)
     return hr_face_maybe(fd) && hr_face_of(fd, &face) ? materialise_shared(fd, &face) : 0;
 }
 
-HR_NOINLINE int hr_face_not_as_input(int fd)
+HR_NOINLINE int hr_face_not_as_stream(int fd)
 {
-    int error = fd == STDIN_FILENO && hr_face_maybe(fd) ? hr_face_materialise_if(fd) : 0;
+    int error = hr_face_maybe(fd) ? hr_face_materialise_if(fd) : 0;
     if (error) {
         hr_standin_unmark(fd);
         HR_SYS1(SYS_close, fd);

@@ -228,7 +228,7 @@ static int rewrite_open(struct rewrite *rewrite, int at, const struct hr_place *
     if (fd < 0) {
         return fd;
     }
-    bool left = rewrite->hooked && action->of.open.fd != STDIN_FILENO;
+    bool left = rewrite->hooked && !hr_face_is_stream(action->of.open.fd);
     int error = left ? 0 : hr_face_materialise_if(fd);
     if (error) {
         hr_standin_unmark(fd);
@@ -332,7 +332,7 @@ static int rewrite_one(struct rewrite *rewrite, int at, struct stand *stand)
 /* What becomes the child's under another number, close-on-exec or not. */
 static int rewrite_dup(const struct rewrite *rewrite, int at)
 {
-    bool left = rewrite->hooked && rewrite->list[at].of.dup2.to != STDIN_FILENO;
+    bool left = rewrite->hooked && !hr_face_is_stream(rewrite->list[at].of.dup2.to);
     return left ? 0 : hr_face_materialise_if(rewrite->list[at].of.dup2.fd);
 }
 

@@ -7,14 +7,6 @@
 #include "interpose/sys.h"
 #include "interpose/inner.h"
 
-/* <linux/close_range.h> is younger than the kernels' headers that come with glibc 2.31. */
-#ifndef CLOSE_RANGE_UNSHARE
-#define CLOSE_RANGE_UNSHARE (1U << 1) /* Linux 5.9 */
-#endif
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC (1U << 2) /* Linux 5.11 */
-#endif
-
 /* Before the close: afterwards the number may be somebody else's already. */
 static inline void forget(int fd)
 {
@@ -28,7 +20,7 @@ static inline int follow(int from, int to)
 {
     if (HR_UNLIKELY(hr_active) && to >= 0 && from != to && (hr_standin_maybe(from) || hr_standin_maybe(to))) {
         hr_standin_copy(from, to);
-        return to == STDIN_FILENO && hr_face_maybe(from) ? (int)hr_edge(hr_face_not_as_input(to)) : to;
+        return hr_face_is_stream(to) && hr_face_maybe(from) ? (int)hr_edge(hr_face_not_as_stream(to)) : to;
     }
     return to;
 }
@@ -73,11 +65,10 @@ int dup3(int from, int to, int flags)
 }
 
 /* What is refused leaves all of them open: odd flags, or a kernel before 5.9, which is asked by a range of
- * none. */
+ * none. With CLOSE_RANGE_UNSHARE other threads keep theirs. */
 static bool will_close(unsigned first, unsigned last, int flags)
 {
-    return !(flags & CLOSE_RANGE_CLOEXEC) && !(flags & ~CLOSE_RANGE_UNSHARE) && first <= last &&
-           HR_SYS3(SYS_close_range, ~0u, ~0u, 0) == 0;
+    return flags == 0 && first <= last && HR_SYS3(SYS_close_range, ~0u, ~0u, 0) == 0;
 }
 
 int close_range(unsigned first, unsigned last, int flags)

@@ -80,10 +80,7 @@ static HR_NOINLINE bool open_named_face(int dirfd, const char *path, int flags, 
     if (face >= 0 || other >= 0) {
         *ret = (int)hr_edge(is_senseless(flags) ? -EINVAL : hr_face_reopen(face >= 0 ? face : other, flags));
     }
-    if (other >= 0) {
-        hr_standin_unmark(other);
-        HR_SYS1(SYS_close, other);
-    }
+    hr_face_named_end(other);
     return face >= 0 || other >= 0;
 }
 
@@ -108,7 +105,7 @@ static int open_place(const struct hr_place *place, int flags, mode_t mode)
         return (int)hr_edge(-EINVAL);
     }
     int mapped = hr_view_open(place, flags, mode);
-    return (int)hr_edge(mapped == STDIN_FILENO ? hr_face_not_as_input(mapped) : mapped);
+    return (int)hr_edge(hr_face_is_stream(mapped) ? hr_face_not_as_stream(mapped) : mapped);
 }
 
 /* A file without a name in a way: the directory is made first. */
@@ -121,8 +118,12 @@ static HR_NOINLINE int open_temporary(struct real_open real, struct hr_place *wa
 static HR_NOINLINE int open_slow(struct real_open real, int dirfd, const char *path, int flags, mode_t mode)
 {
     struct hr_place place;
+    int result;
     if (hr_path_find_as(dirfd, path, follows(flags), &place)) {
         return open_place(&place, flags, mode);
+    }
+    if (hr_faces_any() && open_named_face(dirfd, path, flags, &result)) {
+        return result;
     }
     bool way = hr_path_is_way_to_any(dirfd, path, &place);
     /* The kernel would make a file there. */

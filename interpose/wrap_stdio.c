@@ -1,5 +1,7 @@
 /* fopen, freopen, fdopen: libc's stdio opens and reads by itself, past every hook, so a mapped file is opened
  * here and handed over, a large object as one plain file. */
+#include <limits.h>
+
 #include "interpose/alias.h"
 #include "interpose/door.h"
 #include "interpose/face.h"
@@ -101,11 +103,24 @@ static int open_mapped(const struct hr_place *place, const char *mode)
     return fd >= 0 && hr_standin_maybe(fd) ? readable_dir(fd, flags) : fd;
 }
 
-/* The name of a descriptor that is a face ("/dev/stdin"): the object anew. */
-static int open_named(int face_fd, const char *mode)
+static HR_NOINLINE bool named_looked(const char *path, const char *mode, int *ret_fd)
 {
+    int own = hr_face_named(AT_FDCWD, path);
+    int other = own < 0 ? hr_face_named_elsewhere(path) : -1;
     int flags = flags_of(mode);
-    return flags < 0 ? flags : hr_face_reopen(face_fd, flags | O_DIRECT);
+    if (own >= 0 || other >= 0) {
+        *ret_fd = flags < 0 ? flags : hr_face_reopen(own >= 0 ? own : other, flags | O_DIRECT);
+    }
+    hr_face_named_end(other);
+    return own >= 0 || other >= 0;
+}
+
+/* Is it the name of a descriptor that is a face ("/dev/stdin", "/proc/77/fd/3")? *ret_fd: the object anew, or
+ * -errno. */
+static inline bool open_named(const char *path, const char *mode, int *ret_fd)
+{
+    return HR_UNLIKELY(hr_active) && path && (hr_faces_any() || hr_path_may_be_proc(path)) &&
+           named_looked(path, mode, ret_fd);
 }
 
 static FILE *stream_of(int fd, const char *mode)
@@ -157,6 +172,13 @@ static inline bool is_refused(const char *path, const char *mode)
     return path && hr_path_may_be_proc(path) && HR_UNLIKELY(hr_active) && writes_named(path, mode);
 }
 
+/* The same of the stream that is there: libc opens its descriptor's name. */
+static inline bool is_rewritten(const char *path, const char *mode, FILE *stream)
+{
+    int flags = HR_UNLIKELY(hr_active) && !path ? flags_of(mode) : 0;
+    return flags > 0 && (flags & O_ACCMODE) != O_RDONLY && hr_door_fd(fileno(stream));
+}
+
 /* libc is not to make a file of what is a way. */
 static HR_NOINLINE FILE *fopen_made(FILE *(*real)(const char *, const char *), const char *path,
                                     const char *mode)
@@ -189,9 +211,8 @@ FILE *fopen(const char *path, const char *mode)
     if (hr_door_target(AT_FDCWD, &path, &place)) {
         return fopen_mapped(&place, mode);
     }
-    int face_fd = hr_face_named(AT_FDCWD, path);
-    return HR_UNLIKELY(face_fd >= 0) ? stream_of(open_named(face_fd, mode), mode)
-                                     : fopen_real(HR_REAL(fopen), path, mode);
+    int fd;
+    return open_named(path, mode, &fd) ? stream_of(fd, mode) : fopen_real(HR_REAL(fopen), path, mode);
 }
 
 FILE *fopen64(const char *path, const char *mode)
@@ -200,10 +221,11 @@ FILE *fopen64(const char *path, const char *mode)
     if (hr_door_target(AT_FDCWD, &path, &place)) {
         return fopen_mapped(&place, mode);
     }
-    int face_fd = hr_face_named(AT_FDCWD, path);
-    return HR_UNLIKELY(face_fd >= 0) ? stream_of(open_named(face_fd, mode), mode)
-                                     : fopen_real(HR_REAL(fopen64), path, mode);
+    int fd;
+    return open_named(path, mode, &fd) ? stream_of(fd, mode) : fopen_real(HR_REAL(fopen64), path, mode);
 }
+
+#define NOT_OURS INT_MIN /* beside descriptors and negative errnos */
 
 typedef FILE *(*freopen_fn)(const char *, const char *, FILE *);
 
@@ -271,11 +293,12 @@ FILE *freopen(const char *path, const char *mode, FILE *stream)
     if (hr_door_target(AT_FDCWD, &path, &place)) {
         return freopen_mapped(HR_REAL(freopen), &place, mode, stream);
     }
-    int face_fd = hr_face_named(AT_FDCWD, path);
-    return HR_UNLIKELY(face_fd >= 0)
-               ? freopen_given(HR_REAL(freopen), open_named(face_fd, mode), NULL, mode, stream)
-           : is_refused(path, mode) ? freopen_given(HR_REAL(freopen), -EROFS, NULL, mode, stream)
-                                    : freopen_real(HR_REAL(freopen), path, mode, stream);
+    int fd;
+    if (!open_named(path, mode, &fd)) {
+        fd = is_refused(path, mode) || is_rewritten(path, mode, stream) ? -EROFS : NOT_OURS;
+    }
+    return fd == NOT_OURS ? freopen_real(HR_REAL(freopen), path, mode, stream)
+                          : freopen_given(HR_REAL(freopen), fd, NULL, mode, stream);
 }
 
 FILE *freopen64(const char *path, const char *mode, FILE *stream)
@@ -284,11 +307,12 @@ FILE *freopen64(const char *path, const char *mode, FILE *stream)
     if (hr_door_target(AT_FDCWD, &path, &place)) {
         return freopen_mapped(HR_REAL(freopen64), &place, mode, stream);
     }
-    int face_fd = hr_face_named(AT_FDCWD, path);
-    return HR_UNLIKELY(face_fd >= 0)
-               ? freopen_given(HR_REAL(freopen64), open_named(face_fd, mode), NULL, mode, stream)
-           : is_refused(path, mode) ? freopen_given(HR_REAL(freopen64), -EROFS, NULL, mode, stream)
-                                    : freopen_real(HR_REAL(freopen64), path, mode, stream);
+    int fd;
+    if (!open_named(path, mode, &fd)) {
+        fd = is_refused(path, mode) || is_rewritten(path, mode, stream) ? -EROFS : NOT_OURS;
+    }
+    return fd == NOT_OURS ? freopen_real(HR_REAL(freopen64), path, mode, stream)
+                          : freopen_given(HR_REAL(freopen64), fd, NULL, mode, stream);
 }
 
 /* False with errno: the whole object cannot be had. */

@@ -1,10 +1,16 @@
 /* The largest file by every way to read it: read, pread, readv, preadv2, lseek, shared offsets, copies of its
  * descriptor, locks, and what a read-only descriptor refuses. */
+#include <pthread.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "tests/preload/probe.h"
+
+#ifndef SYS_close_range
+#define SYS_close_range 436 /* Linux 5.9 */
+#endif
 
 #define BLOCK 70001 /* fits no page and no segment */
 #define CHILDREN 4
@@ -166,6 +172,22 @@ static void refusals(int fd)
     probe_say("flock", flock(fd, LOCK_SH | LOCK_NB) == 0);
 }
 
+static void *close_its_own(void *none)
+{
+    const unsigned unshare = 1u << 1; /* CLOSE_RANGE_UNSHARE */
+    syscall(SYS_close_range, 3, ~0u, unshare);
+    return none;
+}
+
+/* A thread that gives up the table of descriptors closes nobody else's. */
+static void beside_a_thread(int fd)
+{
+    pthread_t thread;
+    probe_expect(pthread_create(&thread, NULL, close_its_own, NULL) == 0 && pthread_join(thread, NULL) == 0,
+                 "thread");
+    say_bytes("beside a thread that closed its own", pread(fd, buffer, 10, 0));
+}
+
 static void by_name_of_descriptor(int fd)
 {
     char name[64];
@@ -178,6 +200,22 @@ static void by_name_of_descriptor(int fd)
     printf("%lld bytes\n", (long long)st.st_size);
     probe_say("access", access(name, R_OK) == 0);
     close(again);
+    snprintf(name, sizeof(name), "/proc/self/task/%d/fd/%d", getpid(), fd);
+    again = open(name, O_RDONLY);
+    say_bytes("/proc/self/task", read(again, buffer, 10));
+    close(again);
+    snprintf(name, sizeof(name), "//proc/self/fd/%d", fd);
+    again = open(name, O_RDONLY);
+    say_bytes("//proc/self/fd", read(again, buffer, 10));
+    close(again);
+    int here = open(".", O_RDONLY | O_DIRECTORY);
+    probe_expect(chdir("/proc/self/fd") == 0, "chdir");
+    snprintf(name, sizeof(name), "%d", fd);
+    again = open(name, O_RDONLY);
+    say_bytes("in /proc/self/fd", read(again, buffer, 10));
+    close(again);
+    probe_expect(fchdir(here) == 0, "fchdir");
+    close(here);
     snprintf(name, sizeof(name), "/dev/fd/%d", fd);
     again = open(name, O_RDONLY | O_CLOEXEC);
     say_bytes("/dev/fd", read(again, buffer, 10));
@@ -195,6 +233,7 @@ static void by_name_of_descriptor(int fd)
         _exit(0);
     }
     waitpid(child, NULL, 0);
+    beside_a_thread(fd);
 }
 
 int main(int argc, char **argv)

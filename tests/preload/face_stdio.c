@@ -2,6 +2,7 @@
 #include "tests/preload/probe.h"
 
 #include <aio.h>
+#include <sys/wait.h>
 
 static void say_stream(const char *what, FILE *stream)
 {
@@ -56,6 +57,50 @@ static void streams(const char *path, off_t size)
     fclose(stream);
 }
 
+/* As root the kernel would open a cache file for writing. */
+static void rewritten(const char *path)
+{
+    static const char *const modes[] = {"w", "r+", "a"};
+    for (size_t i = 0; probe_mapped() && i < sizeof(modes) / sizeof(*modes); i++) {
+        FILE *stream = freopen(NULL, modes[i], fopen(path, "r"));
+        probe_expect(!stream && errno == EROFS, "freopen of itself, %s: %s", modes[i], probe_errno(errno));
+    }
+}
+
+/* Standard output that was opened for reading takes no text, and others go on reading. */
+static void output(const char *path)
+{
+    char first;
+    fflush(stdout);
+    int other = open(path, O_RDONLY);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(1);
+        int fd = open(path, O_RDONLY);
+        bool refused = fd == 1 && fputs("text", stdout) >= 0 && fflush(stdout) == EOF && errno == EBADF;
+        close(1);
+        refused = refused && dup(other) == 1 && fputs("text", stdout) >= 0 && fflush(stdout) == EOF;
+        _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    printf("  as output: %d, then %zd\n", status, pread(other, &first, 1, 0));
+    close(other);
+}
+
+static void in_thread_folder(const char *path)
+{
+    char name[64];
+    int fd = open(path, O_RDONLY);
+    snprintf(name, sizeof(name), "/proc/self/task/%d/fd/%d", getpid(), fd);
+    FILE *stream = fopen(name, "r");
+    say_stream("by its number in a thread's folder", stream);
+    if (stream) {
+        fclose(stream);
+    }
+    close(fd);
+}
+
 static ssize_t finished(struct aiocb *request)
 {
     const struct aiocb *list[] = {request};
@@ -102,8 +147,11 @@ int main(int argc, char **argv)
         char *path = probe_path(probe_entries[i].path);
         probe_expect(stat(path, &st) == 0, "stat");
         printf("%s %lld\n", probe_entries[i].path, (long long)st.st_size);
+        /* First, and one of both: it makes a plain file of the object. */
+        (i % 2 ? output : in_thread_folder)(path);
         streams(path, st.st_size);
         asynchronous(path, st.st_size);
+        rewritten(path);
         free(path);
     }
     return probe_wrong;
