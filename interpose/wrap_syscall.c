@@ -316,6 +316,11 @@ static long open_how(int dirfd, const char *path, const struct how *how, size_t 
     if (how->resolve & restrictions) {
         return hr_edge(-ENOSYS);
     }
+    /* The kernel judges it before it looks at any name. */
+    result = HR_SYS4(SYS_openat2, AT_FDCWD, "", how, size);
+    if (result != -ENOENT && result != -ENOSYS) {
+        return hr_edge(result);
+    }
     return openat(dirfd, path, (int)how->flags, (mode_t)how->mode);
 }
 

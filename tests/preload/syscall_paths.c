@@ -50,6 +50,16 @@ static void opens(const char *file, const char *dir, int at)
     tell_file("openat2 of a directory",
               syscall(SYS_openat2, AT_FDCWD, dir, &(uint64_t[3]){O_WRONLY, 0, 0}, 24));
     tell_file("openat2, short", syscall(SYS_openat2, at, "one.txt", &how, 8));
+    how.flags = UINT64_C(1) << 40;
+    tell_file("openat2, odd flags", syscall(SYS_openat2, at, "one.txt", &how, sizeof(how)));
+    how.flags = O_RDONLY;
+    how.mode = 0644;
+    tell_file("openat2, a mode for nothing", syscall(SYS_openat2, at, "one.txt", &how, sizeof(how)));
+    how.mode = 0;
+    how.resolve = 1 << 20;
+    tell_file("openat2, odd restrictions", syscall(SYS_openat2, at, "one.txt", &how, sizeof(how)));
+    uint64_t longer[] = {O_RDONLY, 0, 0, 1};
+    tell_file("openat2, of another kernel", syscall(SYS_openat2, at, "one.txt", longer, sizeof(longer)));
     probe_expect(syscall(SYS_openat, 0, NULL, O_RDONLY) < 0 && errno == EFAULT, "no path");
 }
 
