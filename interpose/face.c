@@ -28,12 +28,15 @@ bool hr_face_of(int fd, struct hr_face *ret)
     if (HR_SYS2(SYS_fstat, fd, &stat) == 0) {
         look = hr_identity_face(fd, &stat, &ret->who);
     }
-    /* A face is found only with a session there. */
-    if (look == HR_FACE_NOT || (!hr_session_peek(&ret->session) && hr_session_get(&ret->session) < 0)) {
+    if (look == HR_FACE_NOT) {
         if (hr_face_maybe(fd)) {
             hr_standin_unmark(fd);
         }
         return false;
+    }
+    /* A face is found only with a session there; of a lost one none is asked. */
+    if (!hr_session_peek(&ret->session)) {
+        ret->session = (struct hr_session){0};
     }
     if (look == HR_FACE_LOST) {
         ret->who = (struct hr_identity){.size = INT64_MAX};
@@ -200,7 +203,8 @@ static bool ends_as_descriptor(const char *path)
 int hr_face_named_elsewhere(const char *path)
 {
     struct hr_face face;
-    if (!ends_as_descriptor(path)) {
+    /* Where this process has met none, its own are none. */
+    if (!ends_as_descriptor(path) || (!hr_faces_any() && in_fd_folder(path))) {
         return -1;
     }
     int fd = (int)HR_SYS4(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);

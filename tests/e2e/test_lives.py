@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import signal
 import struct
 
@@ -265,3 +266,41 @@ def test_life_two_containers_share_one_cache_volume():
         proc.wait_until(lambda: not proc.alive(daemons[0]), 10, "the first container's daemon gone")
         proc.expect_equal(children[1].wait(40), 0, read(logs[1])[-1500:])
         proc.expect_equal(parsed(read(logs[1])), every(s, 4), "digests of the second container")
+
+
+# A child of a program that holds a large object; the command that would start a new daemon is away meanwhile.
+HELD = r"""
+import os, signal, subprocess, sys, time
+big, command, pid = sys.argv[1], sys.argv[2], int(sys.argv[3])
+child = '''
+import os, sys
+fd = int(sys.argv[1])
+for call in (lambda: os.lseek(fd, 0, os.SEEK_END), lambda: os.pread(fd, 10, 0), lambda: os.pread(fd, 10, 0)):
+    try:
+        print("answer", call())
+    except OSError as error:
+        print("errno", error.errno)
+'''
+fd = os.open(big, os.O_RDONLY)
+os.pread(fd, 10, 0)
+os.rename(command, command + "-away")
+os.kill(pid, signal.SIGKILL)
+time.sleep(1.5)  # a heartbeat of that age is looked into
+done = subprocess.run([sys.executable, "-c", child, str(fd)], pass_fds=[fd], stdout=subprocess.PIPE)
+os.rename(command + "-away", command)
+sys.stdout.buffer.write(done.stdout)
+"""
+
+
+@test(NEEDS)
+def test_life_inherited_large_object_without_a_daemon():
+    """Whatever it is asked is an error: no end that is not there, and not only the first time."""
+    folder = proc.temp_folder()
+    for name in ("headrace", "libheadrace.so"):
+        shutil.copy(os.path.join(paths.BUILD, name), folder)
+    with scene(fixtures.large(), prefetch="off") as s:
+        ours, s.job.bin_dir = s.job.bin_dir, folder
+        s.job.good(["head", "-c", "10", s.data + "/big.bin"])
+        done = s.job.preload([paths.PYTHON, "-c", HELD, s.data + "/big.bin", folder + "/headrace", str(s.job.daemon_pid())])
+        proc.expect_equal((done.returncode, done.stdout.split()), (0, [b"errno", b"116"] * 3), proc.tail(done.stderr))
+        s.job.bin_dir = ours
