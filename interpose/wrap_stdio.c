@@ -115,12 +115,11 @@ static HR_NOINLINE bool named_looked(const char *path, const char *mode, int *re
     return own >= 0 || other >= 0;
 }
 
-/* Is it the name of a descriptor that is a face ("/dev/stdin", "/proc/77/fd/3")? *ret_fd: the object anew, or
- * -errno. */
+/* Is it the name of a descriptor that is a face ("/dev/stdin", "/proc/77/fd/3")? Asked where this process has
+ * met one. *ret_fd: the object anew, or -errno. */
 static inline bool open_named(const char *path, const char *mode, int *ret_fd)
 {
-    return HR_UNLIKELY(hr_active) && path && (hr_faces_any() || hr_path_may_be_proc(path)) &&
-           named_looked(path, mode, ret_fd);
+    return HR_UNLIKELY(hr_faces_any()) && path && named_looked(path, mode, ret_fd);
 }
 
 static FILE *stream_of(int fd, const char *mode)
