@@ -16,6 +16,7 @@
 
 #define COMMAND_NAME "headrace"
 #define ATTACH_TIMEOUT_MS 30000 /* a cold start opens and checks an index of millions of names */
+#define FIND_TIMEOUT_MS 2000    /* nobody waits for what it tells: DataLoader's main process goes on */
 #define ATTACH_SLICE_MS 100
 #define INTERRUPTIBLE_AFTER_MS 2000 /* DESIGN 4: local opens never return EINTR */
 #define REPLY_BYTES 8192
@@ -27,6 +28,7 @@
 struct launch {
     char command[PATH_MAX];
     int report; /* write end of the pipe */
+    bool find;  /* `--find`: what it cannot tell is no news */
 };
 
 static char own_file[PATH_MAX]; /* absolute; "" while it could not be told */
@@ -154,7 +156,12 @@ static void become_command(const struct launch *launch)
         }
     }
     close_others(report);
-    char *argv[] = {(char *)launch->command, (char *)"attach", (char *)"--fd", number, NULL};
+    char *argv[] = {(char *)launch->command,
+                    (char *)"attach",
+                    (char *)"--fd",
+                    number,
+                    launch->find ? (char *)"--find" : NULL,
+                    NULL};
     char **environment = clean_environment();
     long error = environment ? HR_SYS3(SYS_execve, launch->command, argv, environment) : -ENOMEM;
     report_failure(report, launch->command, error);
@@ -190,15 +197,22 @@ static long start_detached(const struct launch *launch)
     return child;
 }
 
+static void say(const struct launch *launch, const char *text)
+{
+    if (!launch->find) {
+        hr_say(text, NULL);
+    }
+}
+
 /* Lines from the command until "ok" or "error". 0, 1 when more must come, -EIO. */
-static int read_line(char *line, char *ret_dir, size_t room)
+static int read_line(const struct launch *launch, char *line, char *ret_dir, size_t room)
 {
     if (strncmp(line, "warn ", 5) == 0) {
-        hr_say(line + 5, NULL);
+        say(launch, line + 5);
         return 1;
     }
     if (strncmp(line, "ok /", 4) != 0) {
-        hr_say(strncmp(line, "error ", 6) == 0 ? line + 6 : "attach gave an answer that is none", NULL);
+        say(launch, strncmp(line, "error ", 6) == 0 ? line + 6 : "attach gave an answer that is none");
         return -EIO;
     }
     size_t len = strlen(line + 3);
@@ -213,7 +227,7 @@ static int read_line(char *line, char *ret_dir, size_t room)
     return 0;
 }
 
-static int wait_readable(int fd, uint64_t start_ms, bool *interrupted)
+static int wait_readable(int fd, uint64_t start_ms, uint64_t timeout_ms, bool *interrupted)
 {
     for (;;) {
         struct pollfd poll = {.fd = fd, .events = POLLIN};
@@ -227,13 +241,13 @@ static int wait_readable(int fd, uint64_t start_ms, bool *interrupted)
         if (*interrupted && waited_ms > INTERRUPTIBLE_AFTER_MS) {
             return -EINTR;
         }
-        if (waited_ms > ATTACH_TIMEOUT_MS) {
+        if (waited_ms > timeout_ms) {
             return -ETIMEDOUT;
         }
     }
 }
 
-static int read_reply(int fd, char *ret_dir, size_t room)
+static int read_reply(const struct launch *launch, int fd, char *ret_dir, size_t room)
 {
     char reply[REPLY_BYTES];
     size_t have = 0;
@@ -241,7 +255,8 @@ static int read_reply(int fd, char *ret_dir, size_t room)
     bool interrupted = false;
 
     for (;;) {
-        int ready = wait_readable(fd, start_ms, &interrupted);
+        int ready =
+            wait_readable(fd, start_ms, launch->find ? FIND_TIMEOUT_MS : ATTACH_TIMEOUT_MS, &interrupted);
         if (ready == -EINTR) {
             return ready;
         }
@@ -250,9 +265,8 @@ static int read_reply(int fd, char *ret_dir, size_t room)
             continue;
         }
         if (got <= 0) {
-            hr_say(got == -ETIMEDOUT ? "no answer from `headrace attach` within 30 s"
-                                     : "`headrace attach` ended without an answer",
-                   NULL);
+            say(launch, got == -ETIMEDOUT ? "no answer from `headrace attach` within 30 s"
+                                          : "`headrace attach` ended without an answer");
             return -EIO;
         }
         have += (size_t)got;
@@ -260,7 +274,7 @@ static int read_reply(int fd, char *ret_dir, size_t room)
         char *line = reply;
         for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
             *end = '\0';
-            int result = read_line(line, ret_dir, room);
+            int result = read_line(launch, line, ret_dir, room);
             if (result <= 0) {
                 return result;
             }
@@ -270,13 +284,13 @@ static int read_reply(int fd, char *ret_dir, size_t room)
     }
 }
 
-int hr_attach(char *ret_dir, size_t room)
+static int ask_command(bool find, char *ret_dir, size_t room)
 {
-    struct launch launch;
+    struct launch launch = {.find = find};
     int pipe[2];
     int length = find_command(launch.command, sizeof(launch.command));
     if (length < 0) {
-        hr_say("cannot tell where the headrace command lies", NULL);
+        say(&launch, "cannot tell where the headrace command lies");
         return -EIO;
     }
     long made = HR_SYS2(SYS_pipe2, pipe, O_CLOEXEC);
@@ -288,10 +302,20 @@ int hr_attach(char *ret_dir, size_t room)
     HR_SYS1(SYS_close, pipe[1]);
     int result = -EIO;
     if (child < 0) {
-        hr_say("cannot start `headrace attach`: no process", NULL);
+        say(&launch, "cannot start `headrace attach`: no process");
     } else {
-        result = read_reply(pipe[0], ret_dir, room);
+        result = read_reply(&launch, pipe[0], ret_dir, room);
     }
     HR_SYS1(SYS_close, pipe[0]);
     return result;
+}
+
+int hr_attach(char *ret_dir, size_t room)
+{
+    return ask_command(false, ret_dir, room);
+}
+
+int hr_attach_find(char *ret_dir, size_t room)
+{
+    return ask_command(true, ret_dir, room);
 }

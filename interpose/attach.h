@@ -14,4 +14,8 @@ void hr_attach_init(void);
  * "error MESSAGE". */
 int hr_attach(char *ret_dir, size_t room);
 
+/* Where that cache_dir is, by `headrace attach --find`, which makes nothing and starts no daemon: in the same
+ * way, but within 2 s, and nothing is said. 0; -EIO: not known, or not there yet; -EINTR. */
+int hr_attach_find(char *ret_dir, size_t room);
+
 #endif

@@ -277,11 +277,25 @@ bool hr_session_peek(struct hr_session *ret)
     return live != NULL;
 }
 
-/* Where a process that has used no map looks for a daemon; "" while no look is due, or no place is known. */
+/* The place that the environment does not name, by a process that tells it; "" while it is not there. */
+static const char *find_dir(void)
+{
+    char found[PATH_MAX];
+    const char *known = known_dir();
+    const char *dir = hr_attach_find(found, sizeof(found)) == 0 ? intern_dir(found, strlen(found)) : NULL;
+    /* Lost to a thread that has opened something meanwhile: that one's is the daemon's. */
+    return dir && atomic_compare_exchange_strong(&cache_dir, &known, dir) ? dir : known;
+}
+
+/* Where a process that has used no map looks for a daemon; "" while no look is due, or no place is known. It
+ * asks for the place when workers should have opened something, and when that has taken longer. */
 static const char *dir_to_join(void)
 {
     static _Atomic uint32_t asked;
-    return atomic_fetch_add(&asked, 1) % JOIN_EVERY == 0 ? known_dir() : "";
+    uint32_t nth = atomic_fetch_add(&asked, 1);
+    const char *dir = nth % JOIN_EVERY == 0 ? known_dir() : "";
+    bool is_due = nth == JOIN_EVERY || nth == 8 * JOIN_EVERY || nth == 64 * JOIN_EVERY;
+    return is_due && !*dir ? find_dir() : dir;
 }
 
 /* Tries it once, unless another thread attaches. */

@@ -35,8 +35,9 @@ bool hr_session_stale(const struct hr_control *control); /* retired, or heartbea
 /* The session as it is now, without attaching. */
 bool hr_session_peek(struct hr_session *ret);
 /* With a living daemon: where ours is gone, with its successor once that knows this environment; where this
- * process has used no map, with the one in HEADRACE_CACHE_DIR if it does, at the first call and each eighth.
- * Starts none, waits for none. False: none of these. */
+ * process has used no map, with the one in the cache directory if it does, at the first call and each eighth.
+ * A directory that HEADRACE_CACHE_DIR does not name is asked for by hr_attach_find until it is known, at the
+ * calls number 8, 64 and 512 (from 0). Starts none, waits for none. False: none of these. */
 bool hr_session_follow(struct hr_session *ret);
 
 /* cache_dir, terminated, without trailing slash. Valid for ever. */

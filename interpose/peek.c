@@ -25,17 +25,29 @@ static const uint8_t *body_of(const uint8_t *bytes, size_t *len)
     return bytes[0] == 0x80 ? bytes : NULL;
 }
 
-static HR_NOINLINE void tell(int fd, const uint8_t *body, size_t len)
+static HR_NOINLINE bool is_batch(const uint8_t *body, size_t len)
 {
     uint32_t indices[INDICES_MAX];
     uint64_t batch;
-    struct hr_session session;
+    return hr_pickle_batch(body, len, &batch, indices, INDICES_MAX) > 0;
+}
+
+static HR_NOINLINE void announce(const struct hr_session *session, int fd, const uint8_t *body, size_t len)
+{
+    uint32_t indices[INDICES_MAX];
+    uint64_t batch;
     unsigned count = hr_pickle_batch(body, len, &batch, indices, INDICES_MAX);
-    if (count == 0 || !hr_session_follow(&session)) {
-        return;
-    }
     uint64_t stream = (uint64_t)(uint32_t)HR_SYS0(SYS_getpid) << 32 | (uint32_t)fd;
-    hr_demand_announce_batch(&session, stream, (uint32_t)batch, indices, count);
+    hr_demand_announce_batch(session, stream, (uint32_t)batch, indices, count);
+}
+
+/* Reads it twice, so that its indices and what looks for a daemon are not on the stack together. */
+static HR_NOINLINE void tell(int fd, const uint8_t *body, size_t len)
+{
+    struct hr_session session;
+    if (is_batch(body, len) && hr_session_follow(&session)) {
+        announce(&session, fd, body, len);
+    }
 }
 
 void hr_peek_written(int fd, const void *bytes, size_t len)

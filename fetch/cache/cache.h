@@ -80,8 +80,10 @@ int hr_cache_dir_check(const char *dir, char ret_message[256]);
  * the first two and the last are shared with others). Created. env as in getenv. 0, and ret_message is "" or
  * one line for people: which place was passed over because it is on a network; or -errno (-ENAMETOOLONG:
  * room). */
-int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void *owner, char *ret_dir,
-                         size_t room, char ret_message[256]);
+typedef const char *(*hr_env_of)(void *owner, const char *name);
+int hr_cache_dir_default(hr_env_of env, void *owner, char *ret_dir, size_t room, char ret_message[256]);
+/* The same place, as far as it is there: -ENOENT where it would have to be created. */
+int hr_cache_dir_find(hr_env_of env, void *owner, char *ret_dir, size_t room, char ret_message[256]);
 
 /* Takes over what earlier lives left: every object with a sound record whose file has the recorded inode,
  * size, times and the mode of its kind; of segments those whose face is there. What is torn, missing,

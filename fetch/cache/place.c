@@ -170,28 +170,28 @@ int hr_cache_dir_check(const char *dir, char ret_message[256])
     return r;
 }
 
-/* Type of the file system that `path` would be on: that of the nearest directory that exists, so that nothing
- * is made in a place that is not taken. 0: not known. */
-static uint32_t type_of(const char *path)
+/* The file system that `path` would be on: that of the nearest directory that exists, which near (PATH_MAX)
+ * is then; so that nothing is made in a place that is not taken. False: not known. */
+static bool nearest(const char *path, char *near, struct statfs *ret)
 {
-    char part[PATH_MAX];
-    struct statfs fs;
-    (void)snprintf(part, sizeof(part), "%s", path);
-    while (statfs(part, &fs) < 0) {
-        char *slash = strrchr(part, '/');
-        if (!slash || slash == part) {
-            return 0;
+    (void)snprintf(near, PATH_MAX, "%s", path);
+    while (statfs(near, ret) < 0) {
+        char *slash = strrchr(near, '/');
+        if (!slash || slash == near) {
+            return false;
         }
         *slash = '\0';
     }
-    return (uint32_t)fs.f_type;
+    return true;
 }
 
 /* Not by default: tmpfs is memory, for those who ask for it; nor a network, which *ret_note then says (only
  * the first). */
 static bool passed_over(const char *path, char note[256])
 {
-    uint32_t type = type_of(path);
+    char near[PATH_MAX];
+    struct statfs fs;
+    uint32_t type = nearest(path, near, &fs) ? (uint32_t)fs.f_type : 0;
     const char *remote = type ? remote_name(type) : NULL;
     if (remote && !note[0]) {
         (void)snprintf(note, 256, "%.140s is on a %s file system", path, remote);
@@ -199,38 +199,62 @@ static bool passed_over(const char *path, char note[256])
     return remote || type == TMPFS_TYPE || type == RAMFS_TYPE;
 }
 
-int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void *owner, char *ret_dir,
-                         size_t room, char ret_message[256])
+/* It is not there, and hr_cache_dir_check would make it. */
+static bool is_to_be_made(const char *path)
 {
-    static const struct {
-        const char *variable; /* NULL: fixed */
-        const char *below;    /* with_user: then "-UID" */
-        bool with_user;
-    } places[] = {
-        {"SLURM_TMPDIR", "/headrace", true},    {"TMPDIR", "/headrace", true},
-        {"XDG_CACHE_HOME", "/headrace", false}, {"HOME", "/.cache/headrace", false},
-        {NULL, "/var/tmp/headrace", true},
-    };
+    struct stat st;
+    struct statfs fs;
+    char near[PATH_MAX];
+    return lstat(path, &st) < 0 && errno == ENOENT && nearest(path, near, &fs) &&
+           faccessat(AT_FDCWD, near, W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+static const struct place {
+    const char *variable; /* NULL: fixed */
+    const char *below;    /* with_user: then "-UID" */
+    bool with_user;
+} places[] = {
+    {"SLURM_TMPDIR", "/headrace", true},    {"TMPDIR", "/headrace", true},
+    {"XDG_CACHE_HOME", "/headrace", false}, {"HOME", "/.cache/headrace", false},
+    {NULL, "/var/tmp/headrace", true},
+};
+
+/* Its path in this environment, PATH_MAX bytes: the length. -ENOENT: it has none. */
+static int path_of(const struct place *place, hr_env_of env, void *owner, char *path)
+{
+    char user[16] = "";
+    const char *base = place->variable ? env(owner, place->variable) : "";
+    if (!base || (place->variable && base[0] != '/')) {
+        return -ENOENT;
+    }
+    if (place->with_user) {
+        (void)snprintf(user, sizeof(user), "-%u", (unsigned)geteuid());
+    }
+    size_t base_len = strlen(base);
+    while (base_len && base[base_len - 1] == '/') {
+        base_len--;
+    }
+    int len = snprintf(path, PATH_MAX, "%.*s%s%s", (int)base_len, base, place->below, user);
+    return len < 0 || len > HR_CACHE_DIR_MAX ? -ENOENT : len;
+}
+
+static int choose(hr_env_of env, void *owner, bool make, char *ret_dir, size_t room, char ret_message[256])
+{
     char message[256] = "no place for a cache directory";
     char note[256] = "";
     int r = -ENOENT;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         char path[PATH_MAX];
-        char user[16] = "";
-        const char *base = places[i].variable ? env(owner, places[i].variable) : "";
-        if (!base || (places[i].variable && base[0] != '/')) {
+        int len = path_of(&places[i], env, owner, path);
+        if (len < 0 || passed_over(path, note)) {
             continue;
         }
-        if (places[i].with_user) {
-            (void)snprintf(user, sizeof(user), "-%u", (unsigned)geteuid());
+        if (!make && is_to_be_made(path)) {
+            (void)snprintf(ret_message, 256, "%.200s is not there yet", path);
+            return -ENOENT;
         }
-        size_t base_len = strlen(base);
-        while (base_len && base[base_len - 1] == '/') {
-            base_len--;
-        }
-        int len = snprintf(path, sizeof(path), "%.*s%s%s", (int)base_len, base, places[i].below, user);
-        if (len < 0 || len > HR_CACHE_DIR_MAX || passed_over(path, note)) {
-            continue;
+        if (!make && access(path, F_OK) < 0) {
+            continue; /* it could not be made either */
         }
         r = hr_cache_dir_check(path, message);
         if (!r && (size_t)len >= room) {
@@ -246,4 +270,14 @@ int hr_cache_dir_default(const char *(*env)(void *owner, const char *name), void
     }
     (void)snprintf(ret_message, 256, "%.200s (set cache_dir)", message);
     return r;
+}
+
+int hr_cache_dir_default(hr_env_of env, void *owner, char *ret_dir, size_t room, char ret_message[256])
+{
+    return choose(env, owner, true, ret_dir, room, ret_message);
+}
+
+int hr_cache_dir_find(hr_env_of env, void *owner, char *ret_dir, size_t room, char ret_message[256])
+{
+    return choose(env, owner, false, ret_dir, room, ret_message);
 }

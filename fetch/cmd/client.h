@@ -27,6 +27,8 @@ struct hr_job {
  * when lenient, else an error. 0 or -errno with one line in message (then job is empty). */
 int hr_job_load(struct hr_job *job, char *const *envp, const char *const *sets, size_t set_count,
                 bool lenient, char message[HR_MESSAGE_BYTES]);
+/* The same, lenient, of a cache_dir that is made by nobody: -ENOENT where the default one is not there. */
+int hr_job_find(struct hr_job *job, char *const *envp, char message[HR_MESSAGE_BYTES]);
 void hr_job_free(struct hr_job *job);
 /* NAME=VALUE into job->envp, replacing. 0 or -ENOMEM. */
 int hr_job_setenv(struct hr_job *job, const char *name, const char *value);

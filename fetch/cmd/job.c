@@ -75,8 +75,27 @@ static int copy_env(struct hr_job *job, char *const *envp)
     return job->envp ? 0 : -ENOMEM;
 }
 
-int hr_job_load(struct hr_job *job, char *const *envp, const char *const *sets, size_t set_count,
-                bool lenient, char message[HR_MESSAGE_BYTES])
+static int choose_cache_dir(struct hr_job *job, bool make, char message[HR_MESSAGE_BYTES])
+{
+    const char *chosen = hr_settings_text(job->settings, HR_SETTING_CACHE_DIR);
+    char why[256] = "";
+    int error = 0;
+    if (chosen[0]) {
+        snprintf(job->cache_dir, sizeof job->cache_dir, "%s", chosen);
+        error = make ? hr_cache_dir_check(job->cache_dir, why) : 0;
+    } else {
+        error = (make ? hr_cache_dir_default : hr_cache_dir_find)(env_of_job, job, job->cache_dir,
+                                                                  sizeof job->cache_dir, why);
+        snprintf(job->cache_note, sizeof job->cache_note, "%s", error == 0 ? why : "");
+    }
+    if (error < 0) {
+        snprintf(message, HR_MESSAGE_BYTES, "%s", why);
+    }
+    return error;
+}
+
+static int load(struct hr_job *job, char *const *envp, const char *const *sets, size_t set_count,
+                bool lenient, bool make, char message[HR_MESSAGE_BYTES])
 {
     memset(job, 0, sizeof *job);
     int error = copy_env(job, envp);
@@ -98,24 +117,22 @@ int hr_job_load(struct hr_job *job, char *const *envp, const char *const *sets, 
             snprintf(message, HR_MESSAGE_BYTES, "HEADRACE_MAP: %s", maps_error.message);
         }
     }
-    if (error == 0) {
-        const char *chosen = hr_settings_text(job->settings, HR_SETTING_CACHE_DIR);
-        char why[256] = "";
-        if (chosen[0]) {
-            snprintf(job->cache_dir, sizeof job->cache_dir, "%s", chosen);
-            error = hr_cache_dir_check(job->cache_dir, why);
-        } else {
-            error = hr_cache_dir_default(env_of_job, job, job->cache_dir, sizeof job->cache_dir, why);
-            snprintf(job->cache_note, sizeof job->cache_note, "%s", error == 0 ? why : "");
-        }
-        if (error < 0) {
-            snprintf(message, HR_MESSAGE_BYTES, "%s", why);
-        }
-    }
+    error = error == 0 ? choose_cache_dir(job, make, message) : error;
     if (error < 0) {
         hr_job_free(job);
     }
     return error;
+}
+
+int hr_job_load(struct hr_job *job, char *const *envp, const char *const *sets, size_t set_count,
+                bool lenient, char message[HR_MESSAGE_BYTES])
+{
+    return load(job, envp, sets, set_count, lenient, true, message);
+}
+
+int hr_job_find(struct hr_job *job, char *const *envp, char message[HR_MESSAGE_BYTES])
+{
+    return load(job, envp, NULL, 0, true, false, message);
 }
 
 static bool is_empty_dir(const char *path)

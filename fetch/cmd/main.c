@@ -85,7 +85,8 @@ const struct hr_command hr_commands[] = {
      "The daemon itself; started by the others.", true},
     {"probe", hr_cmd_probe, "probe", "Does a program start under the preload and see its maps? For `run`.",
      true},
-    {"attach", hr_cmd_attach, "attach [--fd N]", "Makes this environment's maps known to the daemon.", true},
+    {"attach", hr_cmd_attach, "attach [--fd N [--find]]",
+     "Makes this environment's maps known to the daemon. --find only tells where its cache is.", true},
     {NULL, NULL, NULL, NULL, false},
 };
 

@@ -64,15 +64,33 @@ int hr_cmd_daemon(int argc, char **argv)
     return status;
 }
 
+/* Makes nothing, starts nobody, asks nobody. */
+static int find_cache(int fd)
+{
+    char message[HR_MESSAGE_BYTES] = "";
+    struct hr_job job;
+    if (hr_job_find(&job, environ, message) < 0) {
+        dprintf(fd, "error %s\n", message);
+        return HR_EXIT_FAILED;
+    }
+    dprintf(fd, "ok %s\n", job.cache_dir);
+    hr_job_free(&job);
+    return 0;
+}
+
 /* Started by the preloaded object: tells it on the descriptor where the cache is, or in one line why not. */
 int hr_cmd_attach(int argc, char **argv)
 {
     int fd = STDOUT_FILENO;
-    if (argc != 0 && (argc != 2 || strcmp(argv[0], "--fd") != 0 || parse_fd(argv[1], &fd) < 0)) {
+    bool find = argc == 3 && strcmp(argv[2], "--find") == 0;
+    if (argc != 0 && ((argc != 2 && !find) || strcmp(argv[0], "--fd") != 0 || parse_fd(argv[1], &fd) < 0)) {
         return hr_usage("attach");
     }
     if (fd != STDOUT_FILENO) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    if (find) {
+        return find_cache(fd);
     }
     char message[HR_MESSAGE_BYTES] = "";
     struct hr_job job;

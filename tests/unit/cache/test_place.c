@@ -218,6 +218,22 @@ static void defaults(void **state)
     assert_int_equal(hr_cache_dir_default(fake_getenv, &env, dir, 5, message), -ENAMETOOLONG);
 }
 
+/* Where the default place is, and nothing is made. */
+static void found(void **state)
+{
+    (void)state;
+    char dir[PATH_MAX] = "untouched", want[PATH_MAX], message[256];
+    assert_int_equal(mkdir(below("home"), 0700), 0);
+    (void)close(open(below("plain"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    struct fake_env env = {{"SLURM_TMPDIR", "HOME"}, {below("plain"), below("home")}};
+    assert_int_equal(hr_cache_dir_find(fake_getenv, &env, dir, sizeof(dir), message), -ENOENT);
+    assert_string_equal(dir, "untouched");
+    assert_int_equal(access(below("home/.cache"), F_OK), -1);
+    assert_int_equal(hr_cache_dir_default(fake_getenv, &env, want, sizeof(want), message), 0);
+    assert_int_equal(hr_cache_dir_find(fake_getenv, &env, dir, sizeof(dir), message), 0);
+    assert_string_equal(dir, want);
+}
+
 /* Every place in memory or bad; in a child with a /var/tmp of its own. Its exit status: 0 right, 77 cannot be
  * tried. */
 static void no_default(void **state)
@@ -325,6 +341,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(file_systems, setup, teardown),
         cmocka_unit_test_setup_teardown(remote_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(defaults, setup, teardown),
+        cmocka_unit_test_setup_teardown(found, setup, teardown),
         cmocka_unit_test_setup_teardown(no_default, setup, teardown),
         cmocka_unit_test_setup_teardown(standins, setup, teardown),
         cmocka_unit_test_setup_teardown(standins_not_root, setup, teardown),
