@@ -49,6 +49,8 @@ static bool is_kept(const char *name, size_t len)
                                        WORD("x-amz-bucket-region"),
                                        WORD("x-amz-retry-after"),
                                        WORD("retry-after"),
+                                       WORD("content-encoding"),
+                                       WORD("x-goog-stored-content-encoding"),
                                        WORD("location"),
                                        WORD("x-goog-generation"),
                                        WORD("x-guploader-uploadid"),

@@ -137,7 +137,9 @@ static void describe(struct hr_want *want, const struct hr_call *call, int error
     } else {
         snprintf(want->message, sizeof want->message, "%s/%.*s: %s", hr_store_bucket(want->tree->store),
                  (int)(want->key_len < 160 ? want->key_len : 160), want->key,
-                 error == -EIO ? "the store does not tell the object's size" : strerror(-error));
+                 error == -EIO       ? "the store does not tell the object's size"
+                 : error == -EBADMSG ? "the store tells another size than it had, and the ETag is the same"
+                                     : strerror(-error));
     }
 }
 
@@ -406,6 +408,7 @@ static int start_call(struct hr_want *want, struct hr_want *rider, uint64_t byte
             call->if_match = if_match;
             if_match = NULL;
         }
+        call->known_etag = want->etag;
         call->expected_bytes = want->size == HR_UNKNOWN_BYTES ? HR_UNKNOWN_BYTES : bytes;
         call->body_max_bytes = bytes;
         bool may_be_large = want->size == HR_UNKNOWN_BYTES && bytes % HR_PAGE_BYTES == 0; /* a segment's */

@@ -436,7 +436,8 @@ void hr_heads_free(struct hr_plan *plan);
 
 /* proof.c */
 /* The first answer of a try: fills the want's size, version and proofs, or finds another object than the one
- * that was expected. 0, -ESTALE, -EIO (its size cannot be told). */
+ * that was expected. 0, -ESTALE, -EBADMSG (another size, of the same ETag), -EIO (its size cannot be told).
+ */
 int hr_proof_learn(struct hr_want *want, const struct hr_call *call);
 /* No answer told anything, as all of it was in the cache: what the bucket's other answers prove. */
 void hr_proof_assume(struct hr_want *want);

@@ -59,7 +59,7 @@ int hr_proof_learn(struct hr_want *want, const struct hr_call *call)
     bool size_told = call->object_bytes > 0 || call->body.len == 0;
     uint64_t object_bytes = want->kind == HR_WANT_SEGMENT ? want->object_bytes : want->size;
     if (want->size != HR_UNKNOWN_BYTES && size_told && call->object_bytes != object_bytes) {
-        return -ESTALE;
+        return want->etag[0] && call->etag[0] ? -EBADMSG : -ESTALE;
     }
     if (want->size == HR_UNKNOWN_BYTES && (!size_told || call->object_bytes < call->body.len)) {
         return -EIO;

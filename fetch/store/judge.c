@@ -276,6 +276,51 @@ static bool is_delimited(const struct hr_http_request *request)
     return request->content_length >= 0 || hr_http_answer(request, "transfer-encoding") != NULL;
 }
 
+/* How the store or somebody on the way has packed or unpacked the body, as far as the headers say so; room
+ * for 100 bytes. Google Cloud Storage unpacks what was stored with Content-Encoding: gzip, and says it in a
+ * header of its own. */
+static void describe_coding(const struct hr_http_request *request, char ret[100])
+{
+    static const char *const names[] = {"content-encoding", "x-goog-stored-content-encoding"};
+
+    ret[0] = '\0';
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && ret[0] == '\0'; i++) {
+        char coding[20];
+        copy_id(hr_http_answer(request, names[i]), coding, sizeof(coding));
+        if (coding[0] != '\0' && strcmp(coding, "identity") != 0) {
+            (void)snprintf(ret, 100, " (%s: %s, so it was packed or unpacked on the way)", names[i], coding);
+        }
+    }
+}
+
+/* The body is longer or shorter than the object is in the very version that the answer names. */
+static bool is_known_version(const struct hr_call *call, const struct hr_http_request *request)
+{
+    const char *known = call->if_match != NULL ? call->if_match : call->known_etag;
+    char etag[HR_ETAG_BYTES];
+
+    hr_etag_copy(hr_http_answer(request, "etag"), etag);
+    return known != NULL && known[0] != '\0' && hr_etag_equal(known, etag);
+}
+
+/* Another version has another ETag, so this is a broken answer. got: UINT64_MAX: more than expected. */
+static void judge_length(const struct hr_call *call, const struct hr_http_request *request, uint64_t got,
+                         struct hr_judged *ret)
+{
+    const char *what = call->range_bytes > 0 ? "range" : "body";
+    unsigned long long expected = call->expected_bytes;
+    char coding[100];
+
+    describe_coding(request, coding);
+    if (got == UINT64_MAX) {
+        judged(ret, HR_ACTION_FEW, -EIO, "the %s has more than %llu bytes, and the ETag is the same%s", what,
+               expected, coding);
+    } else {
+        judged(ret, HR_ACTION_FEW, -EIO, "the %s has %llu bytes, expected %llu, and the ETag is the same%s",
+               what, (unsigned long long)got, expected, coding);
+    }
+}
+
 static bool size_fits(const struct hr_call *call, const struct hr_http_request *request,
                       struct hr_judged *ret)
 {
@@ -292,6 +337,10 @@ static bool size_fits(const struct hr_call *call, const struct hr_http_request *
     }
     if (call->expected_bytes == UINT64_MAX || got == call->expected_bytes) {
         return true;
+    }
+    if (is_known_version(call, request)) {
+        judge_length(call, request, got, ret);
+        return false;
     }
     if (request->content_length < 0 && got < call->expected_bytes) {
         /* Nothing said where it should end, so a cut connection looks like this. */
@@ -416,8 +465,16 @@ void hr_judge(struct hr_call *call, struct hr_http_request *request, const struc
 {
     *ret = (struct hr_judged){.retry_after_ms = -1};
     if (request->error == -EFBIG && call->kind == HR_CALL_GET && call->range_bytes > 0) {
+        char coding[100];
+        describe_coding(request, coding);
         judged(ret, HR_ACTION_FAIL, -EIO,
-               "more bytes than the range that was asked for: the store ignores ranges");
+               "more bytes than the range that was asked for: the store ignores ranges%s", coding);
+        return;
+    }
+    if (request->error == -EFBIG && call->kind == HR_CALL_GET && call->expected_bytes != UINT64_MAX &&
+        is_known_version(call, request)) {
+        judge_length(call, request,
+                     request->content_length < 0 ? UINT64_MAX : (uint64_t)request->content_length, ret);
         return;
     }
     if (request->error != 0) {

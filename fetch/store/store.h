@@ -101,7 +101,9 @@ struct hr_call {
     uint64_t range_first, range_bytes; /* range_bytes 0: the whole object, no Range header */
     uint64_t expected_bytes; /* whole object or range when the size is known; UINT64_MAX: not known */
     char *if_match;          /* ETag without quotes, malloc, NULL: no condition */
-    size_t body_max_bytes;   /* a longer answer is an error. 0: expected_bytes or range_bytes, else 64 MiB */
+    const char
+        *known_etag;       /* not sent; NULL or the caller's, until done: expected_bytes is of this version */
+    size_t body_max_bytes; /* a longer answer is an error. 0: expected_bytes or range_bytes, else 64 MiB */
 
     /* GET of a range, may be NULL. On the loop: an answer has begun which is all of the range, of an object
      * that is longer. Its body may still fail, and another answer begin. if_match may be set from inside, for
@@ -112,7 +114,8 @@ struct hr_call {
 
     /* Results: valid in done. */
     int error;         /* 0 or -errno after the retry budget: the table in errors.c (ENOENT EACCES EIO ESTALE
-                          ...); -ECANCELED; -EMSGSIZE when a 416 or 200 shows another size than expected */
+                          ...); -ECANCELED; -EMSGSIZE when a 416 or 200 shows another size than expected
+                          (-EIO, where it shows the ETag of that size) */
     char message[256]; /* one line for people when error != 0: what, endpoint/bucket/key, code, request id; no
                           secret */
     bool refused_alone; /* the refusal is this object's (archived, encrypted), not the credentials' */

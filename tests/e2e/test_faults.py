@@ -2,6 +2,7 @@
 import hashlib
 import os
 import random
+import re
 import signal
 import struct
 import threading
@@ -179,6 +180,64 @@ def test_large_object_changed_between_ranges():
                              "try: print(hashlib.sha256(open(sys.argv[1] + '/big', 'rb').read()).hexdigest())\n"
                              "except OSError as e: print('errno', e.errno)", data).strip()
             proc.expect(out in ("errno 116", hashlib.sha256(body[1]).hexdigest()), "read of a changed object: %s" % out)
+
+
+class Liar(DictStore):
+    """What `lie` makes of a body, its headers and the span that Content-Range tells is sent under the right ETag."""
+
+    def __init__(self, objects, lie):
+        super().__init__(objects)
+        self.lie = lie
+
+    def get(self, handler, key):
+        reply = handler.reply
+        handler.reply = lambda status, headers, body, gate=None: reply(status, *self.lie(headers, body), gate)
+        try:
+            super().get(handler, key)
+        finally:
+            handler.reply = reply
+
+
+def check_liar(objects, lie, name, gets, said):
+    """Each read is EIO, with or without changed=follow, after `gets` GETs (None: any number); a line says why."""
+    for options in ("", "?changed=follow"):
+        with Liar(objects, lie) as store:
+            data = os.path.join(proc.temp_folder(), "data")
+            with headrace.Job("%s=s3://bkt/train%s" % (data, options), store, prefetch="off") as job:
+                job.good(["ls", data])
+                done = job.run([paths.PYTHON, "-c", TRY, os.path.join(data, name)])
+                proc.expect_equal(done.stdout, b"errno 5\n", "read of an object under a lie (%s)" % options)
+                proc.expect(said in done.stderr.decode(), "what is said", done.stderr)
+                have = sum(1 for method, path, query in store.requests if path.endswith(name))
+                proc.expect(gets is None or have == gets, "%d GETs, want %s" % (have, gets))
+                proc.expect_equal(job.status()["plan"]["changed"], 0, "objects that changed")
+
+
+@test(NEEDS, timeout=120)
+def test_another_length_of_the_same_version():
+    """A store or proxy that sends more or less than it lists, under the listed ETag: EIO that says so, no ESTALE."""
+    small = {"train/a": b"0123456789" * 100, "train/b": b"b"}
+    packed = [("Content-Encoding", "gzip")]
+    check_liar(small, lambda headers, body: (headers, body[:-3]), "a", 5,
+               "the body has 997 bytes, expected 1000, and the ETag is the same")
+    check_liar(small, lambda headers, body: (headers, body + b"more"), "a", 5,
+               "the body has 1004 bytes, expected 1000, and the ETag is the same")
+    check_liar(small, lambda headers, body: (headers + packed, b"packed"), "a", 5,
+               "the ETag is the same (content-encoding: gzip,")
+
+
+@test(NEEDS, timeout=120)
+def test_another_length_of_the_same_large_version():
+    large = {"train/big": random.Random(1).randbytes(20 << 20), "train/b": b"b"}
+
+    def shorter(headers, body):
+        return [(name, re.sub("-([0-9]+)/", lambda last: "-%d/" % (int(last[1]) - 1), value))
+                for name, value in headers], body[:-1]
+
+    def other_total(headers, body):
+        return [(name, value.replace("/20971520", "/30000000")) for name, value in headers], body
+    check_liar(large, other_total, "big", None, "tells another size than it had, and the ETag is the same")
+    check_liar(large, shorter, "big", None, "the range has ")
 
 
 def kill_during(s, child, times, pause_s):

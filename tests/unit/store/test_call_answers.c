@@ -46,7 +46,7 @@ struct scenario {
     /* the call */
     uint64_t first, bytes; /* range */
     uint64_t expected;     /* size; 0: not known */
-    const char *if_match;
+    const char *if_match, *known_etag;
     /* the outcome */
     int error;
     unsigned asked;
@@ -301,6 +301,42 @@ static const struct scenario scenarios[] = {
      .error = -EMSGSIZE,
      .asked = 1,
      .in_message = "expected 9"},
+    {.name = "other size, of another version",
+     .steps = STEPS(BODY_STEP("", "hello")),
+     .expected = 4,
+     .known_etag = "e0",
+     .error = -EMSGSIZE,
+     .asked = 1,
+     .in_message = "longer"},
+    {.name = "longer, of the version that is known",
+     .steps = STEPS(BODY_STEP("", "hello")),
+     .expected = 4,
+     .known_etag = "e1",
+     .error = -EIO,
+     .asked = 5,
+     .in_message = "the body has 5 bytes, expected 4, and the ETag is the same"},
+    {.name = "shorter, of the version that is known, then whole",
+     .steps = STEPS(BODY_STEP("", "hell"), BODY_STEP("", "hello")),
+     .expected = 5,
+     .known_etag = "e1",
+     .asked = 2,
+     .body = "hello"},
+    {.name = "shorter, of the version that is known, packed on the way",
+     .steps = STEPS(STEP("200 OK\r\nETag: W/\"e1\"\r\nContent-Encoding: gzip\r\n", "gz")),
+     .expected = 5,
+     .known_etag = "e1",
+     .error = -EIO,
+     .asked = 5,
+     .in_message = "the ETag is the same (content-encoding: gzip,"},
+    {.name = "longer, of the version that is known, unpacked by Google",
+     .steps = STEPS(CUT_STEP("200 OK\r\nETag: \"e1\"\r\nx-goog-stored-content-encoding: gzip\r\n"
+                             "Transfer-Encoding: chunked\r\n",
+                             "5\r\nhello\r\n0\r\n\r\n", -1)),
+     .expected = 4,
+     .known_etag = "e1",
+     .error = -EIO,
+     .asked = 5,
+     .in_message = "more than 4 bytes, and the ETag is the same (x-goog-stored-content-encoding: gzip,"},
     {.name = "a part for the whole",
      .steps = STEPS(PART_STEP("Content-Range: bytes 0-4/9\r\n", "hello")),
      .error = -EIO,
@@ -377,6 +413,15 @@ static const struct scenario scenarios[] = {
      .error = -EIO,
      .asked = 5,
      .in_message = "shorter"},
+    {.name = "range shorter than it was in the same version",
+     .steps = STEPS(PART_STEP("Content-Range: bytes 2-4/5\r\n", "llo")),
+     .first = 2,
+     .bytes = 5,
+     .expected = 5,
+     .if_match = "e1",
+     .error = -EIO,
+     .asked = 5,
+     .in_message = "the range has 3 bytes, expected 5, and the ETag is the same"},
     {.name = "range of another version",
      .steps = STEPS(PART_STEP("Content-Range: bytes 2-6/100\r\n", "hello")),
      .first = 2,
@@ -456,6 +501,7 @@ static struct hr_call *make_call(const struct scenario *scenario, struct hr_stor
     call->range_bytes = scenario->bytes;
     call->expected_bytes = scenario->expected > 0 ? scenario->expected : UINT64_MAX;
     call->if_match = scenario->if_match != NULL ? strdup(scenario->if_match) : NULL;
+    call->known_etag = scenario->known_etag;
     if (list) {
         call->delimiter = "/";
         call->max_keys = 7;
