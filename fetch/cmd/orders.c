@@ -9,6 +9,7 @@
 #include "fetch/base/buf.h"
 #include "fetch/base/cleanup.h"
 #include "fetch/base/text.h"
+#include "fetch/cmd/cmd.h"
 #include "fetch/plan/recording.h"
 
 #define HR_ORDER_BATCH 256 /* lines a message: below the daemon's 1 MiB at 3 KiB a line */
@@ -53,6 +54,10 @@ int hr_order_record(const struct hr_job *job, const uint32_t *trees, const char 
     if (error < 0) {
         snprintf(message, HR_MESSAGE_BYTES, "cannot record to %.300s: %.200s", file,
                  why[0] ? why : strerror(-error));
+    } else if (json_is_true(json_object_get(answer, "kept"))) {
+        hr_complain("%.300s.part, a recording that did not come to its end as its daemon was killed, is "
+                    "%.300s.part.old now: --replay follows that, too",
+                    file, file);
     }
     json_decref(answer);
     hr_buf_release(&path);

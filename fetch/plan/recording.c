@@ -6,15 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "fetch/base/buf.h"
+#include "fetch/base/cleanup.h"
 #include "fetch/base/clock.h"
 #include "fetch/base/text.h"
 #include "fetch/plan/inner.h"
 
 #define HR_SEEN_LEAST 1024 /* places; grows with the names, 16 to 32 bytes each */
+#define HR_PART_TRIES 8    /* others may move it meanwhile, once each */
 
 struct hr_recording {
     struct hr_recording *prev, *next;
@@ -29,9 +33,42 @@ struct hr_recording {
     char path[PATH_MAX], part[PATH_MAX + 8];
 };
 
-int hr_recording_begin(struct hr_plan *plan, const uint32_t *trees, unsigned count, const char *file,
-                       struct hr_recording **ret)
+/* Locked, so that a recording that goes on, in whatever daemon, is told from one that nobody will end; empty,
+ * and what was in it kept. Its descriptor or -errno. A file system that cannot lock is taken as it is. */
+static int open_part(const char *part, bool *ret_kept)
 {
+    char old[PATH_MAX + 16];
+    snprintf(old, sizeof old, "%s.old", part);
+    for (int i = 0; i < HR_PART_TRIES; i++) {
+        struct stat st, named;
+        hr_cleanup_fd int fd = open(part, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (fd < 0) {
+            return -errno;
+        }
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+            return -EBUSY;
+        }
+        if (fstat(fd, &st) < 0) {
+            return -errno;
+        }
+        if (lstat(part, &named) < 0 || named.st_ino != st.st_ino || named.st_dev != st.st_dev) {
+            continue; /* it got its name, or was kept, while we came for it */
+        }
+        if (!S_ISREG(st.st_mode) || st.st_size <= (off_t)sizeof HR_ORDER_HEADER) { /* no name is in it */
+            return ftruncate(fd, 0) < 0 && S_ISREG(st.st_mode) ? -errno : hr_steal_fd(fd);
+        }
+        if (rename(part, old) < 0) {
+            return -errno;
+        }
+        *ret_kept = true;
+    }
+    return -EBUSY;
+}
+
+int hr_recording_begin(struct hr_plan *plan, const uint32_t *trees, unsigned count, const char *file,
+                       struct hr_recording **ret, bool *ret_kept)
+{
+    bool kept = false;
     struct hr_recording *recording = calloc(1, sizeof *recording);
     if (!recording) {
         return -ENOMEM;
@@ -44,10 +81,12 @@ int hr_recording_begin(struct hr_plan *plan, const uint32_t *trees, unsigned cou
     snprintf(recording->part, sizeof recording->part, "%s.part", recording->path);
     recording->seen_room = HR_SEEN_LEAST;
     recording->seen = calloc(recording->seen_room, sizeof *recording->seen);
-    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
-    int fd = recording->seen ? open(recording->part, flags, 0644) : -1;
-    recording->out = fd < 0 ? NULL : fdopen(fd, "w");
-    int error = !recording->seen ? -ENOMEM : !recording->out ? -errno : 0;
+    int fd = recording->seen ? open_part(recording->part, &kept) : -ENOMEM;
+    int error = fd < 0 ? fd : 0;
+    if (fd >= 0 && !(recording->out = fdopen(fd, "w"))) {
+        error = -errno;
+        close(fd);
+    }
     if (error == 0 && fprintf(recording->out, HR_ORDER_HEADER "\n") < 0) {
         error = -EIO;
     }
@@ -61,7 +100,13 @@ int hr_recording_begin(struct hr_plan *plan, const uint32_t *trees, unsigned cou
     }
     DL_APPEND(plan->recordings, recording);
     *ret = recording;
+    *ret_kept = kept;
     return 0;
+}
+
+const char *hr_recording_file(const struct hr_recording *recording)
+{
+    return recording->path;
 }
 
 /* True: it was not there. */
@@ -170,8 +215,7 @@ void hr_recording_end(struct hr_recording *recording)
     if (fflush(recording->out) != 0 && error == 0) {
         error = -errno;
     }
-    fclose(recording->out);
-    if (error == 0 && rename(recording->part, recording->path) < 0) {
+    if (error == 0 && rename(recording->part, recording->path) < 0) { /* while nobody else may have it */
         error = -errno;
     }
     if (error < 0) {
@@ -181,6 +225,7 @@ void hr_recording_end(struct hr_recording *recording)
         hr_log(HR_LOG_INFO, "recorded %llu names to %s", (unsigned long long)recording->count,
                recording->path);
     }
+    fclose(recording->out);
     DL_DELETE(plan->recordings, recording);
     free(recording->seen);
     free(recording);

@@ -5,6 +5,7 @@
 #ifndef HR_PLAN_RECORDING_H
 #define HR_PLAN_RECORDING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HR_ORDER_HEADER "headrace-order 1"
@@ -13,10 +14,12 @@ struct hr_plan;
 struct hr_plan_tree;
 struct hr_recording;
 
-/* trees: of the job's maps, in their order. The bytes go to FILE.part until the end. 0 or -errno of opening
- * it. */
+/* trees: of the job's maps, in their order. The bytes go to FILE.part until the end. What an earlier
+ * recording of the same file left there, because its daemon was killed, becomes FILE.part.old (*ret_kept; one
+ * that has that name goes). 0; -EBUSY: another recording of that file goes on; or -errno of opening it. */
 int hr_recording_begin(struct hr_plan *plan, const uint32_t *trees, unsigned count, const char *file,
-                       struct hr_recording **ret);
+                       struct hr_recording **ret, bool *ret_kept);
+const char *hr_recording_file(const struct hr_recording *recording);
 /* What was noted by now is in FILE.part, whatever becomes of this process. */
 void hr_recording_flush(struct hr_recording *recording);
 /* Everything noted by now is in the file, which has its name; a failure is in the log. */

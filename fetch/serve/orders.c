@@ -122,8 +122,23 @@ static void drop(struct order *order)
     free(order);
 }
 
+/* One run after the other may record to one file: the former ends now, if its process has; one that cannot be
+ * watched does. */
+static void end_over(struct hr_orders *orders, const char *file)
+{
+    struct order *order, *next;
+    DL_FOREACH_SAFE(orders->list, order, next)
+    {
+        if (order->recording && strcmp(hr_recording_file(order->recording), file) == 0 &&
+            hr_watch_is_over(&order->watch)) {
+            end(order);
+        }
+    }
+}
+
 json_t *hr_orders_record(struct hr_orders *orders, const json_t *request, uint32_t pid)
 {
+    bool kept = false;
     const char *text = json_string_value(json_object_get(request, "file"));
     struct hr_buf file = HR_BUF_INIT(PATH_MAX - 1);
     struct order *order = NULL;
@@ -132,9 +147,10 @@ json_t *hr_orders_record(struct hr_orders *orders, const json_t *request, uint32
         error = -EINVAL;
     }
     if (error == 0) {
+        end_over(orders, file.data);
         order = new_order(orders, request, pid);
         error = order ? hr_recording_begin(orders->plan, order->trees, order->tree_count, file.data,
-                                           &order->recording)
+                                           &order->recording, &kept)
                       : -ENOMEM;
     }
     hr_buf_release(&file);
@@ -142,10 +158,12 @@ json_t *hr_orders_record(struct hr_orders *orders, const json_t *request, uint32
         if (order) {
             drop(order);
         }
-        return error_of(error);
+        return error == -EBUSY
+                   ? json_pack("{s:i, s:s}", "errno", EBUSY, "error", "another job is recorded to it now")
+                   : error_of(error);
     }
     watch(order);
-    return json_pack("{s:I}", "id", (json_int_t)order->id);
+    return json_pack("{s:I, s:b}", "id", (json_int_t)order->id, "kept", kept);
 }
 
 /* ---- replay ---- */

@@ -1,6 +1,7 @@
 #include "fetch/serve/watch.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -41,4 +42,10 @@ void hr_watch_end(struct hr_watch *watch)
         close(watch->fd);
         watch->fd = -1;
     }
+}
+
+bool hr_watch_is_over(const struct hr_watch *watch)
+{
+    struct pollfd poll_fd = {.fd = watch->fd, .events = POLLIN};
+    return watch->fd < 0 || poll(&poll_fd, 1, 0) > 0;
 }

@@ -2,6 +2,7 @@
 #ifndef HR_SERVE_WATCH_H
 #define HR_SERVE_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "fetch/net/loop.h"
@@ -18,5 +19,7 @@ struct hr_watch {
 int hr_watch_begin(struct hr_watch *watch, struct hr_loop *loop, uint32_t pid, void (*ended)(void *owner),
                    void *owner);
 void hr_watch_end(struct hr_watch *watch);
+/* It is gone, though the loop may not have told yet. */
+bool hr_watch_is_over(const struct hr_watch *watch);
 
 #endif

@@ -126,6 +126,33 @@ def test_killed_daemon_leaves_the_part():
         done = run(s.job, ["--replay", order + ".part"], ["cat", s.data + "/n000/img_00008.jpg"])
         proc.expect(done.returncode == 0, "run --replay", proc.tail(done.stderr))
         proc.expect_equal(s.job.status()["plan"]["replay_steps"], 1, "names of the order")
+        done = run(s.job, ["--record", order], ["cat", s.data + "/n000/img_00016.jpg"])
+        proc.expect(order.encode() + b".part.old now" in done.stderr, "where the part went", proc.tail(done.stderr))
+        proc.expect_equal(lines_of(order + ".part.old"), expected, "the part is kept")
+        proc.wait_until(lambda: os.path.exists(order), 10, "the order is written when the job has ended")
+        proc.expect_equal(lines_of(order), ["headrace-order 1", "n000/img_00016.jpg"], "the order of the next run")
+        proc.expect(not os.path.exists(order + ".part"), "no part is left")
+
+
+@test(NEEDS)
+def test_two_records_to_one_file():
+    """Side by side the second is refused, from another daemon, too, and the first is whole; one after the other each is."""
+    with scene() as s:
+        order, child = start_recorded(s)
+        part = ["headrace-order 1", "n000/img_00008.jpg"]
+        proc.wait_until(lambda: os.path.exists(order + ".part") and lines_of(order + ".part") == part, 10, "the open")
+        with headrace.Job(s.job.maps, s.front) as other:
+            for job in (s.job, other):
+                done = run(job, ["--record", order], ["cat", s.data + "/n000/img_00016.jpg"])
+                proc.expect(done.returncode == 125 and b"another job is recorded to it now" in done.stderr, "refused",
+                            done.returncode, proc.tail(done.stderr))
+        proc.expect_equal(lines_of(order + ".part"), part, "the first is as it was")
+        child.kill()
+        child.wait()
+        done = run(s.job, ["--record", order], ["cat", s.data + "/n000/img_00016.jpg"])
+        proc.expect_equal((done.returncode, done.stderr), (0, b""), "the next run, at once")
+        proc.wait_until(lambda: lines_of(order) == ["headrace-order 1", "n000/img_00016.jpg"], 10, "its order")
+        proc.expect(not os.path.exists(order + ".part.old"), "nothing was left over")
 
 
 @test(NEEDS)

@@ -41,8 +41,12 @@ static void test_first_opens_are_written(void **state)
     uint32_t trees[2] = {lab->tree, lab_tree(lab, &(struct lab_options){0}, "x/")};
     snprintf(file, sizeof file, "%s/order", lab->dir);
     snprintf(part, sizeof part, "%s.part", file);
-    assert_int_equal(hr_recording_begin(lab->plan, trees, 2, "/none/at/all", &recording), -ENOENT);
-    assert_int_equal(hr_recording_begin(lab->plan, trees, 2, file, &recording), 0);
+    bool kept = false;
+    assert_int_equal(hr_recording_begin(lab->plan, trees, 2, "/none/at/all", &recording, &kept), -ENOENT);
+    assert_int_equal(hr_recording_begin(lab->plan, trees, 2, file, &recording, &kept), 0);
+    struct hr_recording *second = NULL;
+    assert_int_equal(hr_recording_begin(lab->plan, trees, 2, file, &second, &kept), -EBUSY);
+    assert_true(!second && !kept);
     assert_int_equal(lab_get(lab, HR_OP_OPEN, "x/two", NULL), 0); /* before there is an index */
     assert_int_equal(lab_get(lab, HR_OP_OPEN, "x/none", NULL), -ENOENT);
     assert_int_equal(lab_get(lab, HR_OP_OPEN, "x/two", NULL), 0);
