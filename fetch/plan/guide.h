@@ -44,9 +44,9 @@ struct stream {
     uint64_t id;
     int base;         /* in hr_guide.bases, or -1 */
     uint32_t highest; /* index that it announced */
-    /* tables.c: */
-    uint64_t iteration; /* that its batches are of now; 0: none */
-    uint32_t last;      /* number of its last batch */
+    /* iterations.c: */
+    uint64_t iteration, before; /* that its batches are of now, and were of before that; 0: none */
+    uint32_t last;              /* number of its last batch */
 };
 
 /* One job's announcements. */
@@ -68,6 +68,17 @@ struct hr_guide {
     struct hr_tables *tables; /* tables.c; NULL: none yet */
     bool adopted;             /* an iteration has got its table */
 };
+
+/* NULL: it told of nothing lately. */
+static inline const struct stream *hr_stream_find(const struct hr_guide *guide, uint64_t id)
+{
+    for (unsigned i = 0; i < guide->stream_count; i++) {
+        if (guide->streams[i].id == id) {
+            return &guide->streams[i];
+        }
+    }
+    return NULL;
+}
 
 /* It is of the tree's present generation. */
 static inline bool hr_base_is_current(const struct base *base)

@@ -71,7 +71,7 @@ static void keep_memory_bounded(struct hr_plan *plan, const struct hr_epoch *new
         for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
             struct hr_epoch *epoch = &plan->knowns->epochs[i];
             bytes += epoch->permutation ? (uint64_t)epoch->order.n * sizeof *epoch->permutation : 0;
-            if (epoch->permutation && epoch != newest && (!oldest || epoch->id < oldest->id)) {
+            if (epoch->permutation && epoch != newest && (!oldest || epoch->heard < oldest->heard)) {
                 oldest = epoch;
             }
         }
@@ -132,6 +132,18 @@ static void note_begun(struct hr_plan *plan, const struct hr_epoch *epoch)
     }
 }
 
+/* True: it was known already, of other batches. */
+static bool unite(struct hr_plan *plan, struct hr_epoch *epoch)
+{
+    struct hr_epoch *rest = epoch->opens ? NULL : hr_epoch_rest_of(plan->knowns, epoch);
+    if (rest) {
+        hr_epoch_add_numbers(epoch, rest);
+        epoch->agreed += rest->agreed;
+        forget(plan, rest);
+    }
+    return rest;
+}
+
 static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_order_result *result)
 {
     struct hr_knowns *knowns = plan->knowns;
@@ -149,13 +161,13 @@ static void on_known(struct hr_plan *plan, struct hr_epoch *epoch, const struct 
         epoch->next = 0; /* what was announced is passed over */
         epoch->agreed = hr_epoch_agreeing_notes(epoch);
     }
+    stats->known_orders += !unite(plan, epoch);
     knowns->shown = epoch->id;
-    hr_victims_begin(plan, epoch->id, &epoch->data, &epoch->order, epoch->permutation);
+    hr_victims_begin(plan, epoch->id, &epoch->data, &epoch->order, epoch->permutation, !epoch->opens);
     note_begun(plan, epoch);
     hr_known_remember(knowns, &epoch->order);
     keep_memory_bounded(plan, epoch);
     hr_known_next(plan, epoch);
-    stats->known_orders++;
     stats->known_seed = epoch->order.seed;
     stats->known_objects = epoch->order.n;
     stats->known_generator = hr_order_generator_name(epoch->order.generator);
@@ -207,7 +219,7 @@ static void on_results(void *owner, int fd, uint32_t events)
 static void once_more(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t begun)
 {
     epoch->next = begun;
-    hr_victims_begin(plan, epoch->id, &epoch->data, &epoch->order, epoch->permutation);
+    hr_victims_begin(plan, epoch->id, &epoch->data, &epoch->order, epoch->permutation, !epoch->opens);
     hr_victims_begun(plan, epoch->id, 0, begun);
     hr_known_next(plan, epoch);
     plan->stats.known_orders++;
@@ -226,36 +238,50 @@ void hr_known_left(struct hr_plan *plan, uint32_t loader)
 
 /* ---- batches ---- */
 
-/* base: of what was announced; of opens any. */
-static struct hr_epoch *epoch_of(struct hr_plan *plan, const struct hr_dataset *data, uint32_t loader)
+/* A free one, else the one that was not heard of for longest. */
+static struct hr_epoch *make_place(struct hr_plan *plan)
 {
-    struct hr_knowns *knowns = plan->knowns;
-    struct hr_epoch *place = &knowns->epochs[0];
+    struct hr_epoch *place = &plan->knowns->epochs[0];
     for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
-        struct hr_epoch *epoch = &knowns->epochs[i];
-        bool its = epoch->opens ? epoch->data.tree == data->tree : hr_dataset_is(&epoch->data, data);
-        if (epoch->id && its && epoch->loader == loader && hr_dataset_is_current(&epoch->data)) {
-            return epoch;
-        }
-        place = epoch->id < place->id ? epoch : place; /* a free one, else the oldest */
+        struct hr_epoch *epoch = &plan->knowns->epochs[i];
+        place = epoch->heard < place->heard ? epoch : place;
     }
     forget(plan, place);
     return place;
 }
 
-static void begin(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_dataset *data,
-                  uint32_t loader)
+/* What lasts over a loader's epochs. A queue that was closed late does not tell which loader's it was: then
+ * it is taken for the one of the process and the set that was heard of last. */
+static struct hr_epoch inherited(const struct hr_plan *plan, const struct hr_epoch *epoch,
+                                 const struct hr_known_batch *batch)
 {
-    struct hr_epoch before = *epoch;
+    const struct hr_epoch *from = epoch;
+    for (unsigned i = 0; !epoch->id && i < HR_KNOWN_EPOCHS_MAX; i++) {
+        const struct hr_epoch *one = &plan->knowns->epochs[i];
+        bool its = one->id && one->loader == batch->loader && hr_dataset_is(&one->data, &batch->data);
+        from = its && one->heard > from->heard ? one : from;
+    }
+    return (struct hr_epoch){
+        .misses = from->misses, .missed_size = from->missed_size, .follows.predict = from->follows.predict};
+}
+
+static void begin(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_known_batch *batch)
+{
+    struct hr_epoch begun = inherited(plan, epoch, batch);
     forget(plan, epoch);
-    *epoch = (struct hr_epoch){.id = ++plan->knowns->last_id,
-                               .data = *data,
-                               .loader = loader,
-                               .opens = loader == OPENS_LOADER,
-                               .batch_size = loader == OPENS_LOADER,
-                               .misses = before.misses,
-                               .missed_size = before.missed_size,
-                               .follows.predict = before.follows.predict};
+    begun.id = ++plan->knowns->last_id;
+    begun.data = batch->data;
+    begun.loader = batch->loader;
+    begun.iteration = batch->iteration;
+    begun.opens = batch->loader == OPENS_LOADER;
+    begun.batch_size = begun.opens;
+    *epoch = begun;
+}
+
+static void hear(struct hr_plan *plan, struct hr_epoch *epoch)
+{
+    epoch->heard = ++plan->knowns->heard;
+    epoch->rests = false;
 }
 
 /* Another batch than the known order has there, and the first batch was all that told it: of a rank among
@@ -271,7 +297,7 @@ static bool turns_out(struct hr_plan *plan, struct hr_epoch *epoch, const struct
         return false;
     }
     epoch->next = 0;
-    hr_victims_begin(plan, epoch->id, &epoch->data, &epoch->order, epoch->permutation);
+    hr_victims_begin(plan, epoch->id, &epoch->data, &epoch->order, epoch->permutation, !epoch->opens);
     note_begun(plan, epoch);
     hr_known_remember(plan->knowns, &epoch->order);
     hr_known_next(plan, epoch);
@@ -291,7 +317,7 @@ static void part(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_k
     if (wrong) {
         hr_known_next_missed(plan, epoch);
     }
-    begin(plan, epoch, &batch->data, batch->loader);
+    begin(plan, epoch, batch);
     epoch->state = wrong ? HR_EPOCH_OTHER : HR_EPOCH_NEW;
     if (over) {
         epoch->first_number = first_number;
@@ -302,23 +328,24 @@ static void part(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_k
 
 /* What the epoch becomes with this batch, before it is noted. A number that comes again begins the next
  * epoch. Queues that are understood late bring theirs late, so smaller ones alone do not. */
-static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_known_batch *batch)
+static void judge(struct hr_plan *plan, struct hr_epoch *epoch, const struct hr_known_batch *batch, bool next)
 {
     struct hr_known_batch its = hr_epoch_batch(epoch, batch);
     bool anew = epoch->id == 0 || batch->number < epoch->first_number;
-    bool again = anew || hr_epoch_was_noted(epoch, its.number);
+    bool again = anew || next || hr_epoch_was_noted(epoch, its.number);
     if (epoch->state == HR_EPOCH_KNOWN && (anew || !hr_epoch_is_as_known(epoch, &its))) {
         if (again || !turns_out(plan, epoch, &its)) {
             part(plan, epoch, &its, again);
         }
     } else if (epoch->state != HR_EPOCH_KNOWN &&
                (again || (epoch->state == HR_EPOCH_OTHER && batch->number == 0))) {
-        begin(plan, epoch, &batch->data, batch->loader);
+        begin(plan, epoch, batch);
     } else if (epoch->state == HR_EPOCH_KNOWN &&
                again) { /* the same order once more: a sampler whose seed stays */
         memset(epoch->numbers, 0, sizeof epoch->numbers);
         memset(epoch->passed, 0, sizeof epoch->passed);
         epoch->last_number = 0;
+        epoch->iteration = batch->iteration;
         once_more(plan, epoch, 0);
     }
 }
@@ -329,13 +356,19 @@ void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch)
     if (!knowns || batch->count == 0) {
         return;
     }
-    struct hr_epoch *epoch = epoch_of(plan, &batch->data, batch->loader);
-    judge(plan, epoch, batch);
+    bool next;
+    struct hr_epoch *epoch = hr_epoch_of_batch(knowns, batch, &next);
+    epoch = epoch ? epoch : make_place(plan);
+    judge(plan, epoch, batch, next);
+    if (next) {
+        hr_epoch_rest_others(plan, epoch);
+    }
+    hear(plan, epoch);
     struct hr_known_batch its = hr_epoch_batch(epoch, batch);
     hr_epoch_note_number(epoch, its.number);
     if (epoch->state == HR_EPOCH_KNOWN) {
         epoch->agreed += its.count;
-        hr_victims_heard(plan, epoch->id);
+        hr_victims_heard(plan, epoch->id, its.indices, its.count);
         return;
     }
     bool renotes = epoch->state == HR_EPOCH_ASKED && its.number == 0;
@@ -363,6 +396,17 @@ void hr_known_end(struct hr_plan *plan, const struct hr_dataset *data)
 
 /* ---- opens ---- */
 
+static struct hr_epoch *opens_of(struct hr_plan *plan, const struct hr_plan_tree *tree)
+{
+    for (unsigned i = 0; i < HR_KNOWN_EPOCHS_MAX; i++) {
+        struct hr_epoch *epoch = &plan->knowns->epochs[i];
+        if (epoch->id && epoch->opens && epoch->data.tree == tree && hr_dataset_is_current(&epoch->data)) {
+            return epoch;
+        }
+    }
+    return make_place(plan);
+}
+
 /* One more of an order that is known. True: it begins another. */
 static bool follow(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t rank, bool *ret_over)
 {
@@ -375,7 +419,7 @@ static bool follow(struct hr_plan *plan, struct hr_epoch *epoch, uint32_t rank, 
         hr_order_at(&epoch->order, epoch->permutation, epoch->position) == index) {
         epoch->position++;
         epoch->agreed++;
-        hr_victims_heard(plan, epoch->id);
+        hr_victims_heard(plan, epoch->id, NULL, 0);
         epoch->next = epoch->position > epoch->next ? epoch->position : epoch->next;
         plan->ahead_due = true;
         return false;
@@ -397,8 +441,10 @@ bool hr_known_open(struct hr_plan_tree *tree, uint32_t rank, bool again)
     if (!knowns_of(plan)) {
         return false;
     }
-    const struct hr_dataset data = {.tree = tree, .gen = tree->index.names->gen};
-    struct hr_epoch *epoch = epoch_of(plan, &data, OPENS_LOADER);
+    const struct hr_known_batch whose = {.data = {.tree = tree, .gen = tree->index.names->gen},
+                                         .loader = OPENS_LOADER};
+    struct hr_epoch *epoch = opens_of(plan, tree);
+    hear(plan, epoch);
     bool anew = again || epoch->id == 0, moved = false;
     if (epoch->state == HR_EPOCH_KNOWN) {
         bool over;
@@ -410,7 +456,8 @@ bool hr_known_open(struct hr_plan_tree *tree, uint32_t rank, bool again)
         anew = true;
     }
     if (anew) {
-        begin(plan, epoch, &data, OPENS_LOADER);
+        begin(plan, epoch, &whose);
+        hear(plan, epoch);
     }
     epoch->last_rank = rank;
     if (epoch->note_count < HR_ORDER_SEEN_MAX) {

@@ -7,17 +7,19 @@
 
 #include "fetch/plan/dataset.h"
 
-/* A batch of a data set that is current. loader: one process' queues; a job has one for each rank. */
+/* A batch of a data set that is current. loader: one process' queues; a job has one for each rank. iteration:
+ * one of its loaders' way through one epoch; before: what its queue was of until then, 0: nothing. */
 struct hr_known_batch {
     struct hr_dataset data;
     uint32_t loader;
+    uint64_t iteration, before;
     uint32_t number; /* counts from 0 in each epoch */
     uint32_t count;
     const uint32_t *indices;
 };
 void hr_known_note(struct hr_plan *plan, const struct hr_known_batch *batch);
-/* Of the loader's batches with a number below `end` those that were not noted were read before. */
-void hr_known_passed(struct hr_plan *plan, const struct hr_dataset *data, uint32_t loader, uint32_t end);
+/* Of the iteration's batches with a number below `end` those that were not noted were read before. */
+void hr_known_passed(struct hr_plan *plan, const struct hr_dataset *data, uint64_t iteration, uint32_t end);
 /* Nobody's indices are of that data set, after all. */
 void hr_known_end(struct hr_plan *plan, const struct hr_dataset *data);
 /* A file that was opened, by its rank in the tree; again: another time since the last epoch began. True: for

@@ -59,7 +59,8 @@ void hr_epoch_advance(struct hr_plan *plan, struct hr_epoch *epoch)
 {
     uint32_t length = hr_order_length(&epoch->order);
     uint64_t bytes_max = guess_bytes_max(epoch);
-    if (plan->ending || !hr_dataset_is_current(&epoch->data) || !epoch->data.tree->settings.prefetch) {
+    if (plan->ending || epoch->rests || !hr_dataset_is_current(&epoch->data) ||
+        !epoch->data.tree->settings.prefetch) {
         return;
     }
     unsigned queue_max = hr_pace_holds(plan) ? 0 : hr_pace_is_on(plan) ? PACED_MAX : QUEUE_MAX;

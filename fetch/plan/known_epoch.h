@@ -1,5 +1,5 @@
 /* What is known of epochs, what to ask the search about one, and what follows it. Shared by known.c,
- * known_ahead.c, known_ask.c, known_batch.c, known_next.c and known_numbers.c; main loop. */
+ * known_ahead.c, known_ask.c, known_batch.c, known_next.c, known_numbers.c and known_whose.c; main loop. */
 #ifndef HR_PLAN_KNOWN_EPOCH_H
 #define HR_PLAN_KNOWN_EPOCH_H
 
@@ -25,7 +25,10 @@ struct hr_epoch {
     uint64_t id;            /* of its search; 0: free */
     struct hr_dataset data; /* of opens the base is 0 until the set is known */
     uint32_t loader;
+    uint64_t iteration;
+    uint64_t heard; /* hr_knowns.heard when it was noted last */
     bool opens;
+    bool rests; /* another loader of its process has begun an epoch since */
     enum hr_epoch_state state;
     unsigned misses;      /* searches in a row that found nothing, over epochs... */
     uint32_t missed_size; /* ...while the data set was so large */
@@ -67,7 +70,7 @@ struct hr_epoch {
 struct hr_knowns {
     struct hr_order_searcher *searcher;
     struct hr_epoch epochs[HR_KNOWN_EPOCHS_MAX];
-    uint64_t last_id;
+    uint64_t last_id, heard;
     struct hr_order recent[HR_ORDER_RECENT_MAX]; /* the newest first */
     unsigned recent_count;
     uint64_t shown; /* id of the epoch that became known last */
@@ -77,6 +80,7 @@ struct hr_knowns {
 bool hr_epoch_was_noted(const struct hr_epoch *epoch, uint32_t number);
 bool hr_epoch_is_begun(const struct hr_epoch *epoch, uint32_t number); /* ...or was it over before that? */
 void hr_epoch_note_number(struct hr_epoch *epoch, uint32_t number);
+void hr_epoch_add_numbers(struct hr_epoch *epoch, const struct hr_epoch *from); /* that came, or were over */
 /* The first position from this one on that no announcement had; of opens this one. */
 uint32_t hr_epoch_unannounced(const struct hr_epoch *epoch, uint32_t position);
 
@@ -118,6 +122,16 @@ void hr_epoch_note_further(struct hr_epoch *epoch, const struct hr_known_batch *
  * further batches makes it the rank's. */
 void hr_epoch_take_turns(struct hr_epoch *epoch);
 unsigned hr_epoch_agreeing_notes(const struct hr_epoch *epoch); /* with the known order */
+
+/* known_whose.c */
+/* The epoch that a batch is of: of one process several loaders may go through one data set. anew: its next
+ * one begins in its place. NULL: none. */
+struct hr_epoch *hr_epoch_of_batch(struct hr_knowns *knowns, const struct hr_known_batch *batch,
+                                   bool *ret_anew);
+/* Queues of one loader were taken for two's: an epoch of the same process and order, and of other batches. */
+struct hr_epoch *hr_epoch_rest_of(struct hr_knowns *knowns, const struct hr_epoch *epoch);
+/* It begins: the process' others rest until they go on. They may have been left. */
+void hr_epoch_rest_others(struct hr_plan *plan, const struct hr_epoch *begun);
 
 /* known_next.c */
 void hr_known_next(struct hr_plan *plan, struct hr_epoch *epoch); /* its order is known: what comes then? */

@@ -29,16 +29,26 @@ void hr_epoch_note_number(struct hr_epoch *epoch, uint32_t number)
     }
 }
 
+void hr_epoch_add_numbers(struct hr_epoch *epoch, const struct hr_epoch *from)
+{
+    epoch->last_number = from->last_number > epoch->last_number ? from->last_number : epoch->last_number;
+    for (unsigned i = 0; i < HR_KNOWN_FIRST_NUMBERS / 64; i++) {
+        epoch->numbers[i] |= from->numbers[i];
+        epoch->passed[i] |= from->passed[i];
+    }
+}
+
 static bool is_over(const struct hr_epoch *epoch, uint32_t number)
 {
     return number < HR_KNOWN_FIRST_NUMBERS ? hr_epoch_is_begun(epoch, number) : number <= epoch->last_number;
 }
 
-void hr_known_passed(struct hr_plan *plan, const struct hr_dataset *data, uint32_t loader, uint32_t end)
+void hr_known_passed(struct hr_plan *plan, const struct hr_dataset *data, uint64_t iteration, uint32_t end)
 {
     for (unsigned i = 0; plan->knowns && i < HR_KNOWN_EPOCHS_MAX; i++) {
         struct hr_epoch *epoch = &plan->knowns->epochs[i];
-        if (!epoch->id || epoch->opens || epoch->loader != loader || !hr_dataset_is(&epoch->data, data)) {
+        if (!epoch->id || epoch->opens || epoch->iteration != iteration ||
+            !hr_dataset_is(&epoch->data, data)) {
             continue;
         }
         for (uint32_t number = 0; number < end && number < HR_KNOWN_FIRST_NUMBERS; number++) {

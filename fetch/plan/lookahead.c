@@ -91,10 +91,14 @@ static void issue_by(struct hr_plan *plan, struct batch *batch, const struct bas
 }
 
 /* Its indices may be an order that somebody knows. */
-static void note_order(struct hr_plan *plan, const struct batch *batch, const struct hr_dataset *data)
+static void note_order(struct hr_plan *plan, const struct hr_guide *guide, const struct batch *batch,
+                       const struct hr_dataset *data)
 {
+    const struct stream *stream = hr_stream_find(guide, batch->stream);
     struct hr_known_batch known = {.data = *data,
                                    .loader = (uint32_t)(batch->stream >> 32), /* its pid */
+                                   .iteration = stream ? stream->iteration : 0,
+                                   .before = stream ? stream->before : 0,
                                    .number = batch->number,
                                    .count = batch->count,
                                    .indices = batch->indices};
@@ -103,11 +107,12 @@ static void note_order(struct hr_plan *plan, const struct batch *batch, const st
     }
 }
 
-static void issue_base(struct hr_plan *plan, struct batch *batch, const struct base *base)
+static void issue_base(struct hr_plan *plan, const struct hr_guide *guide, struct batch *batch,
+                       const struct base *base)
 {
     issue_by(plan, batch, base);
     if (base->stride == 1 && hr_batch_usable(batch)) { /* orders are those of a whole directory's files */
-        note_order(plan, batch,
+        note_order(plan, guide, batch,
                    &(struct hr_dataset){.tree = base->tree, .gen = base->gen, .base = (uint64_t)base->value});
     }
 }
@@ -133,13 +138,13 @@ static void issue_others(struct hr_plan *plan, struct hr_guide *guide, struct ba
         batch->others |= 1u << b;
         guide->indices += other->count;
         DL_APPEND(guide->batches, other);
-        issue_base(plan, other, &guide->bases[b]);
+        issue_base(plan, guide, other, &guide->bases[b]);
     }
 }
 
 static void issue(struct hr_plan *plan, struct hr_guide *guide, struct batch *batch, const struct base *base)
 {
-    issue_base(plan, batch, base);
+    issue_base(plan, guide, batch, base);
     issue_others(plan, guide, batch);
 }
 
@@ -332,7 +337,7 @@ static bool issue_table(struct hr_plan *plan, struct hr_guide *guide, struct bat
     DL_REPLACE_ELEM(guide->batches, batch, ranks);
     guide->indices += ranks->count - batch->count;
     issue_by(plan, ranks, &base);
-    note_order(plan, batch, &data);
+    note_order(plan, guide, batch, &data);
     free(batch);
     plan->ahead_due = true;
     return true;
@@ -346,11 +351,11 @@ static void issue_tables(struct hr_plan *plan, struct hr_guide *guide)
         (void)issue_table(plan, guide, batch);
     }
     for (unsigned i = 0; guide->adopted && i < guide->stream_count; i++) {
-        uint64_t stream = guide->streams[i].id;
+        const struct stream *stream = &guide->streams[i];
         struct hr_dataset data;
         uint32_t told;
-        if (hr_tables_dataset(guide, stream, &data, &told)) { /* what came before it had its table */
-            hr_known_passed(plan, &data, (uint32_t)(stream >> 32), told);
+        if (hr_tables_dataset(guide, stream->id, &data, &told)) { /* what came before it had its table */
+            hr_known_passed(plan, &data, stream->iteration, told);
         }
     }
     guide->adopted = false;

@@ -5,11 +5,10 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "fetch/plan/iterations.h"
 #include "fetch/plan/table.h"
 
-#define TABLES_MAX 8            /* data sets of a job that are known at a time */
-#define ITERATIONS_MAX 32       /* loaders that go through an epoch at a time: 8 ranks, and those just left */
-#define TOLD_INDICES_MAX 65536u /* of batches that are learned from; the oldest go first */
+#define TOLD_INDICES_MAX 65536u  /* of batches that are learned from; the oldest go first */
 #define PLACES_MAX (16ull << 20) /* of all jobs' tables together, 4 bytes each */
 /* More indices than files of the tree are hardly a data set; a small tree says less. */
 #define PLACES_A_FILE 4
@@ -17,27 +16,15 @@
 #define AGREE_LEAST 2   /* opens in a row that chance hardly explains... */
 #define AGREE_FACTOR 4  /* ...and so many for each that is another file: notes get lost */
 #define MERGE_FACTOR 16 /* for what is not undone */
-#define OVERTAKEN 4     /* numbers that an announcement comes too early or late */
 #define DENY_LEAST 16   /* places that are known... */
 #define DENY_FACTOR 8   /* ...of which so few are what a base would have: a sample has four files at most */
 #define DIFFER_MAX 32   /* places that came to be another file, before a table is doubted... */
 #define DIFFER_FACTOR 4 /* ...and one for so many that came again as they were */
 
-/* One loader's way through one epoch. */
-struct iteration {
-    uint64_t id;                                   /* 0: free */
-    uint32_t loader;                               /* process */
-    uint32_t next;                                 /* number of its next batch */
-    bool has_first;                                /* number 0 came */
-    int table;                                     /* that it goes by, or -1 */
-    bool own;                                      /* which was begun with it */
-    uint32_t right[TABLES_MAX], wrong[TABLES_MAX]; /* opens that agree with each */
-};
-
 struct hr_tables {
-    struct hr_table tables[TABLES_MAX];
-    struct iteration iterations[ITERATIONS_MAX];
-    uint64_t last_id, last_table_id, clock;
+    struct hr_table tables[HR_TABLES_MAX];
+    struct hr_iterations iterations;
+    uint64_t last_table_id, clock;
     struct hr_told *told; /* oldest first */
     uint32_t told_indices;
 };
@@ -52,10 +39,20 @@ static void told_free(struct hr_tables *tables, struct hr_told *told)
 static void table_drop(struct hr_tables *tables, unsigned t)
 {
     hr_table_free(&tables->tables[t]);
-    for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
-        struct iteration *iteration = &tables->iterations[i];
+    for (unsigned i = 0; i < HR_ITERATIONS_MAX; i++) {
+        struct hr_iteration *iteration = &tables->iterations.all[i];
         iteration->table = iteration->table == (int)t ? -1 : iteration->table;
         iteration->right[t] = iteration->wrong[t] = 0;
+    }
+}
+
+/* Those of listings before the present one. */
+static void drop_old(struct hr_tables *tables)
+{
+    for (unsigned t = 0; t < HR_TABLES_MAX; t++) {
+        if (tables->tables[t].tree && !hr_table_is_current(&tables->tables[t])) {
+            table_drop(tables, t);
+        }
     }
 }
 
@@ -65,7 +62,7 @@ void hr_tables_free(struct hr_guide *guide)
     while (tables && tables->told) {
         told_free(tables, tables->told);
     }
-    for (unsigned t = 0; tables && t < TABLES_MAX; t++) {
+    for (unsigned t = 0; tables && t < HR_TABLES_MAX; t++) {
         hr_table_free(&tables->tables[t]);
     }
     free(tables);
@@ -76,7 +73,7 @@ bool hr_tables_ask(const struct hr_guide *guide)
 {
     const struct hr_tables *tables = guide->tables;
     bool some = false;
-    for (unsigned t = 0; tables && t < TABLES_MAX; t++) {
+    for (unsigned t = 0; tables && t < HR_TABLES_MAX; t++) {
         some |= tables->tables[t].tree != NULL;
     }
     return some && tables->told;
@@ -85,71 +82,16 @@ bool hr_tables_ask(const struct hr_guide *guide)
 uint64_t hr_tables_indices(const struct hr_guide *guide)
 {
     uint64_t count = 0;
-    for (unsigned t = 0; guide->tables && t < TABLES_MAX; t++) {
+    for (unsigned t = 0; guide->tables && t < HR_TABLES_MAX; t++) {
         const struct hr_table *table = &guide->tables->tables[t];
         count += table->tree ? table->known / table->files : 0;
     }
     return count;
 }
 
-/* ---- iterations ---- */
-
-static struct iteration *iteration_of(struct hr_tables *tables, uint64_t id)
-{
-    for (unsigned i = 0; id && i < ITERATIONS_MAX; i++) {
-        if (tables->iterations[i].id == id) {
-            return &tables->iterations[i];
-        }
-    }
-    return NULL;
-}
-
-static struct iteration *begin(struct hr_tables *tables, uint32_t loader)
-{
-    struct iteration *oldest = &tables->iterations[0];
-    for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
-        oldest = tables->iterations[i].id < oldest->id ? &tables->iterations[i] : oldest;
-    }
-    *oldest = (struct iteration){.id = ++tables->last_id, .loader = loader, .table = -1};
-    for (unsigned t = 0; t < TABLES_MAX; t++) {
-        if (tables->tables[t].tree && !hr_table_is_current(&tables->tables[t])) {
-            table_drop(tables, t);
-        }
-    }
-    return oldest;
-}
-
-/* May the queue's batch be of it? Announcements overtake each other, and now and then one is left out. */
-static bool may_hold(const struct iteration *iteration, const struct stream *stream, uint32_t number)
-{
-    return iteration->id > stream->iteration && iteration->loader == (uint32_t)(stream->id >> 32) &&
-           (number > 0 || !iteration->has_first) && number <= iteration->next + OVERTAKEN &&
-           iteration->next <= number + OVERTAKEN;
-}
-
-/* Batches are dealt out by number. A queue that has had one of an iteration has the later ones of it; one
- * that is new, or whose number went down, is of the iteration that is just being dealt out, or begins one. */
-static struct iteration *place_of(struct hr_tables *tables, const struct stream *stream, uint32_t number)
-{
-    struct iteration *iteration = iteration_of(tables, stream->iteration);
-    if (iteration && number > stream->last) {
-        return iteration;
-    }
-    iteration = NULL;
-    for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
-        struct iteration *one = &tables->iterations[i];
-        bool next = one->next == number, best = iteration && iteration->next == number;
-        if (may_hold(one, stream, number) &&
-            (!iteration || (next != best ? next : one->id > iteration->id))) {
-            iteration = one;
-        }
-    }
-    return iteration ? iteration : begin(tables, (uint32_t)(stream->id >> 32)); /* its pid */
-}
-
 /* ---- which table ---- */
 
-static bool agrees(const struct iteration *iteration, unsigned t, unsigned factor)
+static bool agrees(const struct hr_iteration *iteration, unsigned t, unsigned factor)
 {
     return iteration->right[t] >= AGREE_LEAST && iteration->right[t] >= factor * iteration->wrong[t];
 }
@@ -168,10 +110,10 @@ static void confirm(struct hr_plan *plan, const struct hr_guide *guide, struct h
     }
 }
 
-static bool adopt(struct hr_plan *plan, struct hr_guide *guide, struct iteration *iteration)
+static bool adopt(struct hr_plan *plan, struct hr_guide *guide, struct hr_iteration *iteration)
 {
     struct hr_tables *tables = guide->tables;
-    for (unsigned t = 0; t < TABLES_MAX && iteration->table < 0; t++) {
+    for (unsigned t = 0; t < HR_TABLES_MAX && iteration->table < 0; t++) {
         if (tables->tables[t].tree && agrees(iteration, t, AGREE_FACTOR)) {
             iteration->table = (int)t;
             iteration->own = false;
@@ -183,10 +125,10 @@ static bool adopt(struct hr_plan *plan, struct hr_guide *guide, struct iteration
 }
 
 /* What the last open of the batch says of each table. */
-static void compare(struct hr_tables *tables, struct iteration *iteration, const struct hr_told *told)
+static void compare(struct hr_tables *tables, struct hr_iteration *iteration, const struct hr_told *told)
 {
     uint32_t at = told->opened - 1;
-    for (unsigned t = 0; t < TABLES_MAX; t++) {
+    for (unsigned t = 0; t < HR_TABLES_MAX; t++) {
         const struct hr_table *table = &tables->tables[t];
         if (table->tree != told->tree || table->gen != told->gen || at / table->files >= told->count) {
             continue;
@@ -198,18 +140,18 @@ static void compare(struct hr_tables *tables, struct iteration *iteration, const
 }
 
 /* Two ranks' tables, or those of two epochs that were left early, turn out to be one. */
-static void merge(struct hr_plan *plan, struct hr_guide *guide, struct iteration *iteration)
+static void merge(struct hr_plan *plan, struct hr_guide *guide, struct hr_iteration *iteration)
 {
     struct hr_tables *tables = guide->tables;
-    for (unsigned t = 0; t < TABLES_MAX; t++) {
+    for (unsigned t = 0; t < HR_TABLES_MAX; t++) {
         int from = iteration->table;
         if ((int)t == from || !tables->tables[t].tree || !agrees(iteration, t, MERGE_FACTOR) ||
             !hr_table_merge(&tables->tables[t], &tables->tables[from])) {
             continue;
         }
         confirm(plan, guide, &tables->tables[t]);
-        for (unsigned i = 0; i < ITERATIONS_MAX; i++) {
-            struct iteration *one = &tables->iterations[i];
+        for (unsigned i = 0; i < HR_ITERATIONS_MAX; i++) {
+            struct hr_iteration *one = &tables->iterations.all[i];
             one->own &= one->table != from;
             one->table = one->table == from ? (int)t : one->table;
             one->right[from] = one->wrong[from] = 0;
@@ -220,7 +162,7 @@ static void merge(struct hr_plan *plan, struct hr_guide *guide, struct iteration
 static int new_table(struct hr_tables *tables, const struct hr_told *told)
 {
     unsigned place = 0;
-    for (unsigned t = 0; t < TABLES_MAX && tables->tables[place].tree; t++) {
+    for (unsigned t = 0; t < HR_TABLES_MAX && tables->tables[place].tree; t++) {
         const struct hr_table *one = &tables->tables[t], *least = &tables->tables[place];
         bool sooner = one->confirmed != least->confirmed ? !one->confirmed : one->used_at < least->used_at;
         place = !one->tree || sooner ? t : place;
@@ -242,7 +184,7 @@ static uint64_t places_max(const struct hr_plan *plan, const struct hr_table *ta
     const struct hr_guide *guide, *next;
     HASH_ITER(hh, plan->guides, guide, next)
     {
-        for (unsigned t = 0; guide->tables && t < TABLES_MAX; t++) {
+        for (unsigned t = 0; guide->tables && t < HR_TABLES_MAX; t++) {
             others += &guide->tables->tables[t] != table ? guide->tables->tables[t].room : 0;
         }
     }
@@ -250,17 +192,7 @@ static uint64_t places_max(const struct hr_plan *plan, const struct hr_table *ta
     return most < left ? most : left;
 }
 
-static bool has_base(const struct hr_guide *guide, uint64_t stream)
-{
-    for (unsigned i = 0; i < guide->stream_count; i++) {
-        if (guide->streams[i].id == stream) {
-            return guide->streams[i].base >= 0;
-        }
-    }
-    return false;
-}
-
-static void learn(struct hr_plan *plan, struct hr_tables *tables, struct iteration *iteration,
+static void learn(struct hr_plan *plan, struct hr_tables *tables, struct hr_iteration *iteration,
                   const struct hr_told *told)
 {
     unsigned t = (unsigned)iteration->table;
@@ -295,11 +227,12 @@ static void set_over(struct hr_guide *guide, const struct hr_told *told)
 static void finish(struct hr_plan *plan, struct hr_guide *guide, struct hr_told *told)
 {
     struct hr_tables *tables = guide->tables;
-    struct iteration *iteration = iteration_of(tables, told->iteration);
+    struct hr_iteration *iteration = hr_iteration_find(&tables->iterations, told->iteration);
     const struct hr_names *names = told->tree ? told->tree->index.names : NULL;
+    const struct stream *stream = hr_stream_find(guide, told->stream);
     uint32_t files = told->opened / told->count;
     bool tells = iteration && names && names->gen == told->gen && told->opened % told->count == 0 &&
-                 files > 0 && files <= HR_TABLE_FILES_MAX && !has_base(guide, told->stream);
+                 files > 0 && files <= HR_TABLE_FILES_MAX && !(stream && stream->base >= 0);
     if (tells) {
         if (!adopt(plan, guide, iteration)) {
             iteration->table = new_table(tables, told);
@@ -346,7 +279,7 @@ int hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_pla
                told->opens[told->opened - 1] == entry) {
         return 0; /* a sample's file is often opened twice in a row */
     }
-    struct iteration *iteration = iteration_of(tables, told->iteration);
+    struct hr_iteration *iteration = hr_iteration_find(&tables->iterations, told->iteration);
     if (told->opened++ == told->room) {
         return 0;
     }
@@ -383,12 +316,12 @@ void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct st
         return;
     }
     struct hr_tables *tables = guide->tables;
-    struct iteration *iteration = place_of(tables, stream, batch->number);
-    stream->iteration = iteration->id;
-    stream->last = batch->number;
+    uint64_t last_id = tables->iterations.last_id;
+    struct hr_iteration *iteration = hr_iteration_note(&tables->iterations, stream, batch->number);
+    if (tables->iterations.last_id > last_id) { /* it begins */
+        drop_old(tables);
+    }
     finish_before(plan, guide, stream->id, stream->iteration, 0);
-    iteration->has_first |= batch->number == 0;
-    iteration->next = batch->number + 1 > iteration->next ? batch->number + 1 : iteration->next;
     uint32_t room = HR_TABLE_FILES_MAX * batch->count;
     uint32_t tag = hr_batch_tag(batch->number, batch->indices, batch->count);
     struct hr_told *told =
@@ -416,7 +349,8 @@ void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct st
 
 bool hr_tables_deny(const struct hr_guide *guide, const struct stream *stream, const struct base *base)
 {
-    const struct iteration *iteration = guide->tables ? iteration_of(guide->tables, stream->iteration) : NULL;
+    const struct hr_iteration *iteration =
+        guide->tables ? hr_iteration_find(&guide->tables->iterations, stream->iteration) : NULL;
     const struct hr_table *table =
         iteration && iteration->table >= 0 ? &guide->tables->tables[iteration->table] : NULL;
     if (!table || table->tree != base->tree || table->gen != base->gen || table->known < DENY_LEAST) {
@@ -434,11 +368,9 @@ bool hr_tables_deny(const struct hr_guide *guide, const struct stream *stream, c
 bool hr_tables_dataset(const struct hr_guide *guide, uint64_t stream, struct hr_dataset *ret,
                        uint32_t *ret_told)
 {
-    uint64_t wanted = 0;
-    for (unsigned i = 0; i < guide->stream_count; i++) {
-        wanted = guide->streams[i].id == stream ? guide->streams[i].iteration : wanted;
-    }
-    const struct iteration *iteration = guide->tables ? iteration_of(guide->tables, wanted) : NULL;
+    const struct stream *known = hr_stream_find(guide, stream);
+    const struct hr_iteration *iteration =
+        known && guide->tables ? hr_iteration_find(&guide->tables->iterations, known->iteration) : NULL;
     struct hr_table *table =
         iteration && iteration->table >= 0 ? &guide->tables->tables[iteration->table] : NULL;
     if (!table || !hr_table_is_current(table) || !hr_base_ranks(table->tree)) {

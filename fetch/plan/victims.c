@@ -31,6 +31,8 @@ struct hr_epoch_left {
     struct hr_order order;
     const uint32_t *permutation;
     struct hr_future future;
+    uint64_t *told; /* a bit an index: it was announced; NULL: nothing is, whatever is opened counts */
+    bool rests;
     uint64_t heard_at; /* tree->noted then; as many opens of others as it has files: it has ended */
     struct hr_epoch_next *then;
     uint32_t then_rank, then_joined; /* as hr_next_epoch_join has it */
@@ -46,6 +48,12 @@ static bool is_current(const struct hr_epoch_left *left)
 {
     return hr_dataset_is_current(&left->data) && hr_dataset_invert(&left->data) &&
            left->data.tree->noted - left->heard_at <= left->order.n;
+}
+
+/* What it needs is kept. */
+static bool is_active(const struct hr_epoch_left *left)
+{
+    return is_current(left) && !left->rests;
 }
 
 static uint32_t entry_of(const struct hr_epoch_left *left, uint32_t index)
@@ -80,6 +88,7 @@ void hr_victims_end(struct hr_plan *plan, uint64_t id)
             LL_DELETE(plan->epochs_left, left);
             end_next(plan, left);
             hr_future_end(&left->future);
+            free(left->told);
             free(left);
         }
     }
@@ -93,7 +102,7 @@ void hr_victims_free(struct hr_plan *plan)
 }
 
 void hr_victims_begin(struct hr_plan *plan, uint64_t id, const struct hr_dataset *data,
-                      const struct hr_order *order, const uint32_t *permutation)
+                      const struct hr_order *order, const uint32_t *permutation, bool by_batches)
 {
     hr_victims_end(plan, id);
     struct hr_epoch_left *left = calloc(1, sizeof *left);
@@ -111,7 +120,21 @@ void hr_victims_begin(struct hr_plan *plan, uint64_t id, const struct hr_dataset
         free(left);
         return;
     }
+    left->told = by_batches ? calloc((size_t)order->n / 64 + 1, sizeof *left->told) : NULL;
     LL_PREPEND(plan->epochs_left, left);
+}
+
+static void set_told(struct hr_epoch_left *left, uint32_t index)
+{
+    if (left->told && index < left->order.n) {
+        left->told[index / 64] |= UINT64_C(1) << index % 64;
+    }
+}
+
+/* It was announced, and not read since. */
+static bool awaits(const struct hr_epoch_left *left, uint32_t index)
+{
+    return left->told && left->told[index / 64] >> index % 64 & 1 && hr_future_needs(&left->future, index);
 }
 
 void hr_victims_begun(struct hr_plan *plan, uint64_t id, uint32_t first, uint32_t count)
@@ -120,6 +143,7 @@ void hr_victims_begun(struct hr_plan *plan, uint64_t id, uint32_t first, uint32_
     LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
     for (uint32_t i = 0; left && is_current(left) && i < count && first + i < left->future.length; i++) {
         uint32_t index = index_at(left, first + i), entry = entry_of(left, index);
+        set_told(left, index);
         if (entry != HR_TABLE_NONE &&
             !(left->data.tree->marks[entry] & (HR_ENTRY_ANNOUNCED | HR_ENTRY_AWAITED))) {
             hr_future_read(&left->future, index);
@@ -213,22 +237,47 @@ bool hr_victims_next(struct hr_plan *plan, uint64_t id, const struct hr_orders *
     return true;
 }
 
-void hr_victims_heard(struct hr_plan *plan, uint64_t id)
+void hr_victims_heard(struct hr_plan *plan, uint64_t id, const uint32_t *indices, uint32_t count)
 {
     struct hr_epoch_left *left;
     LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
     if (left) {
         left->heard_at = left->data.tree->noted;
+        left->rests = false;
+    }
+    for (uint32_t i = 0; left && i < count; i++) {
+        set_told(left, indices[i]);
     }
 }
 
+void hr_victims_rest(struct hr_plan *plan, uint64_t id)
+{
+    struct hr_epoch_left *left;
+    LL_SEARCH_SCALAR(plan->epochs_left, left, id, id);
+    if (left) {
+        left->rests = true;
+    }
+}
+
+static bool is_of(const struct hr_epoch_left *left, const struct hr_plan_tree *tree, uint32_t entry,
+                  uint32_t *ret_index)
+{
+    return left->data.tree == tree && is_current(left) && index_of(left, entry, ret_index);
+}
+
+/* Two loaders of a set read it once each: it is of the one that told its workers to. */
 void hr_victims_read(struct hr_plan_tree *tree, uint32_t entry)
 {
     struct hr_epoch_left *left;
     uint32_t index;
+    bool awaited = false;
     LL_FOREACH(tree->plan->epochs_left, left)
     {
-        if (left->data.tree == tree && is_current(left) && index_of(left, entry, &index)) {
+        awaited |= is_of(left, tree, entry, &index) && awaits(left, index);
+    }
+    LL_FOREACH(tree->plan->epochs_left, left)
+    {
+        if (is_of(left, tree, entry, &index) && (!awaited || !left->told || awaits(left, index))) {
             hr_future_read(&left->future, index);
             if (left->then) {
                 join(left);
@@ -268,7 +317,7 @@ static bool is_free(void *owner, uint32_t index)
 static bool shuffles(const struct hr_epoch_left *left, const struct hr_cached *cached, uint32_t *ret_index)
 {
     uint32_t entry;
-    return is_current(left) && hr_tree_has_source(left->data.tree, cached->source) &&
+    return is_active(left) && hr_tree_has_source(left->data.tree, cached->source) &&
            hr_tree_entry_of(left->data.tree, hr_cached_key(cached), cached->key_len, &entry) &&
            index_of(left, entry, ret_index);
 }
@@ -297,7 +346,7 @@ static bool is_idle(void *owner, uint32_t index)
     uint32_t entry = entry_of(asks, index), here;
     LL_FOREACH(asks->data.tree->plan->epochs_left, left)
     {
-        if (left->data.tree != asks->data.tree || !is_current(left) || !index_of(left, entry, &here)) {
+        if (left->data.tree != asks->data.tree || !is_active(left) || !index_of(left, entry, &here)) {
             continue;
         }
         if (hr_future_needs(&left->future, here) ||
@@ -325,6 +374,20 @@ static const struct hr_cached *farthest_of(struct hr_plan *plan, const struct hr
     return NULL;
 }
 
+/* Of two loaders of one set both read it: it is needed until the second one has. */
+static bool is_done(void *owner, uint32_t index)
+{
+    const struct hr_epoch_left *asks = owner, *left;
+    bool done = is_free(owner, index);
+    uint32_t entry = entry_of(asks, index), here;
+    LL_FOREACH(asks->data.tree->plan->epochs_left, left)
+    {
+        done = done && !(left != asks && left->data.tree == asks->data.tree && is_active(left) &&
+                         index_of(left, entry, &here) && hr_future_needs(&left->future, here));
+    }
+    return done;
+}
+
 /* Of all epochs over that tree: several ranks share it. */
 static const struct hr_cached *read_of(struct hr_plan *plan, const struct hr_plan_tree *tree)
 {
@@ -333,7 +396,7 @@ static const struct hr_cached *read_of(struct hr_plan *plan, const struct hr_pla
     LL_FOREACH(plan->epochs_left, left)
     {
         if (left->data.tree == tree && is_current(left) &&
-            hr_future_find_read(&left->future, is_free, left, &index)) {
+            hr_future_find_read(&left->future, is_done, left, &index)) {
             return file_of(left, index);
         }
     }
@@ -347,7 +410,7 @@ static const struct hr_cached *last_of(struct hr_plan *plan, const struct hr_pla
     uint32_t index, distance = 0;
     LL_FOREACH(plan->epochs_left, left)
     {
-        if (left->data.tree == tree && is_current(left) &&
+        if (left->data.tree == tree && is_active(left) &&
             hr_future_find_last(&left->future, is_free, left, &index) &&
             hr_future_distance(&left->future) >= distance) {
             distance = hr_future_distance(&left->future);

@@ -3,6 +3,7 @@
 #include "tests/unit/plan/known.h"
 
 #define OTHER_LOADER (LAB_LOADER + 1) /* a process */
+#define OTHER_QUEUES 9                /* descriptors of a second loader of the process */
 #define SEED_OF_FEW 100000u           /* below 2^20, and too large to be tried for each rank's batches */
 
 static void announce(struct lab *lab, uint64_t loader, uint32_t number, const uint32_t *indices,
@@ -217,6 +218,146 @@ static void test_loader_that_counts_on_and_drops_the_last(void **state)
     expect_epochs(*state, true);
 }
 
+/* ---- several loaders of one process ---- */
+
+static void announce_other(struct lab *lab, uint32_t number, const uint32_t *indices)
+{
+    struct hr_announcement part = {.context = LAB_CONTEXT,
+                                   .stream = (uint64_t)LAB_LOADER << 32 | (OTHER_QUEUES + number % 2),
+                                   .batch = number,
+                                   .parts = 1,
+                                   .indices = indices + number * BATCH,
+                                   .count = BATCH};
+    hr_plan_announce(lab->plan, &part);
+}
+
+/* Of the second loader the first batches, whose workers begin with them. */
+static void begin_other(struct lab *lab, const uint32_t *indices)
+{
+    announce_other(lab, 0, indices);
+    announce_other(lab, 1, indices);
+    open_index(lab, indices[0]);
+    open_index(lab, indices[BATCH]);
+}
+
+static void begin_first(struct lab *lab)
+{
+    (void)share_of(&(struct hr_order){.seed = 45, .n = OBJECTS, .replicas = 1}, order);
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    begin_by(lab, LAB_LOADER, order, BATCH);
+    awaited = 1;
+    lab_until(lab, is_known);
+}
+
+static void test_two_loaders_side_by_side(void **state)
+{
+    struct lab *lab = *state;
+    uint32_t others[OBJECTS];
+    (void)share_of(&(struct hr_order){.seed = 77, .n = OBJECTS, .replicas = 1}, others);
+    begin_first(lab);
+    begin_other(lab, others);
+    awaited = 2;
+    lab_until(lab, is_known);
+    lab_settle(lab);
+    for (uint32_t number = 2; (number + 1) * BATCH <= OBJECTS; number++) {
+        announce(lab, LAB_LOADER, number, order + number * BATCH, BATCH);
+        announce_other(lab, number, others);
+    }
+    assert_int_equal(lab_stats(lab).known_orders, 2);
+    assert_int_equal(lab_stats(lab).known_dropped, 0);
+    assert_int_equal(lab_stats(lab).order_searches, 2);
+    assert_int_equal(lab_stats(lab).known_now, 2);
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), OBJECTS);
+}
+
+static void announce_by(struct lab *lab, unsigned queue, uint32_t number)
+{
+    struct hr_announcement part = {.context = LAB_CONTEXT,
+                                   .stream = (uint64_t)LAB_LOADER << 32 | queue,
+                                   .batch = number,
+                                   .parts = 1,
+                                   .indices = order + number * BATCH,
+                                   .count = BATCH};
+    hr_plan_announce(lab->plan, &part);
+}
+
+/* Four workers, whose first announcements are heard of from the last to the first. */
+static void test_one_loader_whose_queues_overtake_each_other(void **state)
+{
+    struct lab *lab = *state;
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    for (uint32_t epoch = 0; epoch < 3; epoch++) {
+        (void)share_of(&(struct hr_order){.seed = 45 + epoch, .n = OBJECTS, .replicas = 1}, order);
+        for (uint32_t worker = 4; worker-- > 0;) {
+            announce_by(lab, worker, worker);
+            announce_by(lab, worker, worker + 4);
+            open_index(lab, order[worker * BATCH]);
+            open_index(lab, order[worker * BATCH + 1]);
+        }
+        awaited = epoch + 1;
+        lab_until(lab, is_known);
+        lab_settle(lab);
+        for (uint32_t number = 8; (number + 1) * BATCH <= OBJECTS; number++) {
+            announce_by(lab, number % 4, number);
+        }
+        assert_int_equal(lab_stats(lab).known_orders, epoch + 1);
+        assert_int_equal(lab_stats(lab).order_searches, epoch + 1);
+        assert_int_equal(lab_stats(lab).known_now, 1);
+    }
+    assert_int_equal(lab_stats(lab).known_dropped, 0);
+    lab_settle(lab);
+}
+
+/* Two queues that are taken for two loaders': both bring the same order, and go on as one. */
+static void test_one_loader_that_is_taken_for_two(void **state)
+{
+    struct lab *lab = *state;
+    (void)share_of(&(struct hr_order){.seed = 45, .n = OBJECTS, .replicas = 1}, order);
+    open_objects(lab, 1000, 0, HR_ORDER_MODE_AUTO);
+    for (uint32_t number = 0; number < 4; number++) { /* as if by one worker, and then another */
+        announce_by(lab, number / 2, number);
+        open_index(lab, order[number * BATCH]);
+        open_index(lab, order[number * BATCH + 1]);
+    }
+    awaited = 1;
+    lab_until(lab, is_known);
+    lab_settle(lab);
+    for (uint32_t number = 4; (number + 1) * BATCH <= OBJECTS; number++) {
+        announce_by(lab, number % 2, number);
+    }
+    assert_int_equal(lab_stats(lab).known_orders, 1);
+    assert_int_equal(lab_stats(lab).known_now, 1);
+    assert_int_equal(lab_stats(lab).known_dropped, 0);
+    assert_int_equal(lab_stats(lab).order_searches, 2);
+    lab_settle(lab);
+    assert_int_equal(s3_gets(lab->s3), OBJECTS);
+}
+
+/* In the listing's order, in the middle of an epoch, twice: that one goes on. */
+static void test_evaluation_inside_an_epoch(void **state)
+{
+    struct lab *lab = *state;
+    uint32_t others[OBJECTS], number = 2;
+    begin_first(lab);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        others[i] = i;
+    }
+    for (unsigned times = 0; times < 2; times++) {
+        begin_other(lab, others);
+        for (uint32_t of_other = 2; (of_other + 1) * BATCH <= OBJECTS; of_other++) {
+            announce_other(lab, of_other, others);
+        }
+        for (unsigned i = 0; i < 5; i++, number++) {
+            announce(lab, LAB_LOADER, number, order + number * BATCH, BATCH);
+        }
+    }
+    assert_int_equal(lab_stats(lab).known_orders, 1);
+    assert_int_equal(lab_stats(lab).known_dropped, 0);
+    assert_int_equal(lab_stats(lab).known_now, 1);
+    lab_settle(lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +370,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_loader_that_counts_on, lab_set_up, lab_tear_down),
         cmocka_unit_test_setup_teardown(test_loader_that_counts_on_and_drops_the_last, lab_set_up,
                                         lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_one_loader_whose_queues_overtake_each_other, lab_set_up,
+                                        lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_one_loader_that_is_taken_for_two, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_two_loaders_side_by_side, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_evaluation_inside_an_epoch, lab_set_up, lab_tear_down),
     };
     return cmocka_run_group_tests_name("known orders of trainers' loaders", tests, NULL, NULL);
 }

@@ -4,7 +4,10 @@
 
 #include "fetch/cache/policy.h"
 #include "fetch/plan/future.h"
+#include "fetch/plan/guide.h"
+#include "fetch/plan/dataset.h"
 #include "fetch/plan/order_thread.h"
+#include "fetch/plan/victims.h"
 
 /* ---- the arithmetic of it, by traces ---- */
 
@@ -366,6 +369,44 @@ static void test_what_a_program_waits_for_stays(void **state)
     assert_int_equal(goes_for(lab, LATER), file_at(lab, READ));
 }
 
+/* Two loaders of one set read each object once: the first open is of the one that announced it, and it goes
+ * first when both have read it, or when the other one rests. */
+static void test_what_two_loaders_read(void **state)
+{
+    enum { READ = 0, LATER = 100, OTHERS = 101 };
+    struct lab *lab = *state;
+    uint32_t order[OBJECTS];
+    const struct hr_order known = {.seed = 5, .n = OBJECTS, .replicas = 1};
+    const struct hr_order others = {.seed = 6, .n = OBJECTS, .replicas = 1};
+    open_numbered(lab, OBJECTS, OBJECT_BYTES, &(struct lab_options){.prefetch = true}, HR_ORDER_MODE_OFF);
+    hr_order_make(&known, epoch_order);
+    hr_order_make(&others, order);
+    struct hr_plan_tree *tree = hr_tree_get(lab->plan, lab->tree);
+    assert_non_null(hr_base_ranks(tree));
+    const struct hr_dataset data = {.tree = tree, .gen = tree->index.names->gen};
+    open_noted(lab, epoch_order[READ]);
+    open_noted(lab, epoch_order[LATER]);
+    open_noted(lab, epoch_order[OTHERS]);
+    hr_victims_begin(lab->plan, 1, &data, &known, epoch_order, true);
+    hr_victims_begin(lab->plan, 2, &data, &others, order, true);
+    for (uint64_t id = 1; id <= 2; id++) {
+        hr_victims_heard(lab->plan, id, &epoch_order[READ], 1);
+        lab_note(lab, key_of(epoch_order[READ]));
+        hr_plan_drain(lab->plan);
+        (void)goes_for(lab, LATER);
+        assert_int_equal(lab_stats(lab).victims_read, id - 1);
+    }
+    assert_int_equal(goes_for(lab, LATER), file_at(lab, READ));
+    hr_cache_drop(lab->cache, file_at(lab, READ));
+    hr_victims_heard(lab->plan, 1, &epoch_order[OTHERS], 1);
+    lab_note(lab, key_of(epoch_order[OTHERS]));
+    hr_plan_drain(lab->plan);
+    assert_int_equal(lab_stats(lab).victims_read, 2);
+    hr_victims_rest(lab->plan, 2);
+    assert_int_equal(goes_for(lab, LATER), file_at(lab, OTHERS));
+    hr_victims_free(lab->plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +417,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_batches_of_a_queue_not_understood_are_not_read, lab_set_up,
                                         lab_tear_down),
         cmocka_unit_test_setup_teardown(test_what_a_program_waits_for_stays, lab_set_up, lab_tear_down),
+        cmocka_unit_test_setup_teardown(test_what_two_loaders_read, lab_set_up, lab_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
