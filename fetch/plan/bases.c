@@ -77,8 +77,11 @@ bool hr_bases_settle(struct hr_guide *guide)
         struct stream *stream = &guide->streams[i];
         const struct batch *batch = stream->base < 0 ? waiting_batch(guide, stream->id) : NULL;
         for (unsigned b = 0; batch && stream->base < 0 && b < guide->base_count; b++) {
-            if (hr_base_is_current(&guide->bases[b]) && explains_any(guide, &guide->bases[b], batch)) {
+            if (hr_base_is_current(&guide->bases[b]) && !(stream->verdict.denied >> b & 1) &&
+                explains_any(guide, &guide->bases[b], batch)) {
                 stream->base = (int)b;
+                stream->verdict.judged = stream->verdict.agreed = 0;
+                stream->verdict.proven = false;
                 settled = true;
             }
         }
@@ -89,15 +92,14 @@ bool hr_bases_settle(struct hr_guide *guide)
 static void forget_bases(struct hr_plan *plan, struct hr_guide *guide)
 {
     for (unsigned b = 0; b < guide->base_count; b++) {
-        const struct base *base = &guide->bases[b];
-        hr_known_end(
-            plan, &(struct hr_dataset){.tree = base->tree, .gen = base->gen, .base = (uint64_t)base->value});
+        hr_base_end_order(plan, &guide->bases[b]);
     }
     guide->base_count = 0;
     hr_votes_clear(guide->votes);
     guide->misses = guide->matches = 0;
     for (unsigned i = 0; i < guide->stream_count; i++) {
         guide->streams[i].base = -1;
+        guide->streams[i].verdict.denied = 0;
     }
 }
 
@@ -309,6 +311,9 @@ static void doubt(struct hr_plan *plan, struct hr_guide *guide, const struct hr_
     } else if (++guide->misses >= HR_MISSES_MAX && guide->misses > guide->matches + tree->announced_used) {
         plan->stats.lookahead_dropped++;
         guide->votes->wrong++;
+        for (unsigned i = 0; i < guide->stream_count; i++) {
+            hr_batches_retract(guide, guide->streams[i].id, false);
+        }
         forget_bases(plan, guide);
     }
 }

@@ -12,17 +12,42 @@
 #define HR_ABANDON_FACTOR 4
 
 /* What it brought and nobody opened has no claim any more. */
-void hr_batch_drop(struct hr_guide *guide, struct batch *batch, bool abandoned)
+static void abandon(const struct batch *batch)
 {
-    for (uint32_t i = 0; abandoned && hr_batch_usable(batch) && i < batch->count; i++) {
+    for (uint32_t i = 0; hr_batch_usable(batch) && i < batch->count; i++) {
         uint32_t entry = hr_batch_entry(batch, i);
         if (batch->base.tree->marks[entry] & HR_ENTRY_ANNOUNCED) {
             hr_sweep_abandon(batch->base.tree, entry);
         }
     }
+}
+
+void hr_batch_drop(struct hr_guide *guide, struct batch *batch, bool abandoned)
+{
+    if (abandoned) {
+        abandon(batch);
+    }
     DL_DELETE(guide->batches, batch);
     guide->indices -= batch->count;
     free(batch);
+}
+
+void hr_batches_retract(struct hr_guide *guide, uint64_t stream, bool anew)
+{
+    struct batch *batch, *next;
+    DL_FOREACH_SAFE(guide->batches, batch, next)
+    {
+        if (batch->stream != stream || !batch->issued || batch->by_table) {
+            continue;
+        }
+        if (!anew || batch->is_others || batch->is_over) {
+            hr_batch_drop(guide, batch, true);
+            continue;
+        }
+        abandon(batch);
+        batch->issued = false;
+        batch->others = 0;
+    }
 }
 
 /* How much of it was opened since it was announced. */

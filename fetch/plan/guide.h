@@ -19,8 +19,12 @@ struct base {
     uint32_t gen;
     uint32_t stride;
     int64_t value;
-    uint32_t with; /* bit b: bases[b] are other files of the same samples */
+    uint32_t with;         /* bit b: bases[b] are other files of the same samples */
+    bool proven;           /* what a worker opened for a batch was what this says... */
+    uint32_t contradicted; /* ...or was not: so many queues */
 };
+
+struct hr_told; /* table.h */
 
 struct batch {
     struct batch *prev, *next;
@@ -34,7 +38,7 @@ struct batch {
     uint32_t others;   /* bit b: there is a batch of the same samples' other files by hr_guide.bases[b] */
     bool is_others;    /* it is such a batch */
     bool by_table;     /* its indices are ranks, out of a table */
-    bool is_over;      /* its worker has begun with the next one */
+    bool is_over;      /* its worker was seen to begin with the next one */
     uint32_t asked;    /* so many of them had their turn */
     uint64_t noted_at; /* base.tree->noted */
     uint32_t indices[];
@@ -47,6 +51,11 @@ struct stream {
     /* iterations.c: */
     uint64_t iteration, before; /* that its batches are of now, and were of before that; 0: none */
     uint32_t last;              /* number of its last batch */
+    struct { /* what its worker opened in this iteration, and what that says of the base; verdicts.c */
+        uint32_t judged, agreed; /* indices; those whose file was opened */
+        bool proven;             /* enough of them agreed */
+        uint32_t denied;         /* bit b: bases[b] is none of it */
+    } verdict;
 };
 
 /* One job's announcements. */
@@ -69,15 +78,19 @@ struct hr_guide {
     bool adopted;             /* an iteration has got its table */
 };
 
-/* NULL: it told of nothing lately. */
-static inline const struct stream *hr_stream_find(const struct hr_guide *guide, uint64_t id)
+/* In hr_guide.streams, or -1. */
+static inline int hr_stream_place(const struct hr_guide *guide, uint64_t id)
 {
-    for (unsigned i = 0; i < guide->stream_count; i++) {
-        if (guide->streams[i].id == id) {
-            return &guide->streams[i];
-        }
+    int place = (int)guide->stream_count - 1;
+    while (place >= 0 && guide->streams[place].id != id) {
+        place--;
     }
-    return NULL;
+    return place;
+}
+static inline bool hr_stream_has_base(const struct hr_guide *guide, uint64_t id)
+{
+    int place = hr_stream_place(guide, id);
+    return place >= 0 && guide->streams[place].base >= 0;
 }
 
 /* It is of the tree's present generation. */
@@ -109,6 +122,11 @@ bool hr_bases_used(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_
 int hr_base_find(const struct hr_guide *guide, const struct base *base);
 /* The one was taken for other files of the other's samples, and is not. */
 void hr_base_unlink(struct hr_plan *plan, struct hr_guide *guide, int base, const struct base *other);
+/* verdicts.c. Orders of its indices, which stand for other files, are none any more. */
+void hr_base_end_order(struct hr_plan *plan, const struct base *base);
+/* A worker is done with the batch: what it opened speaks for or against the base of its queue. True: the
+ * queue has none any more, and its batches that are not over wait to be understood. */
+bool hr_bases_told(struct hr_plan *plan, struct hr_guide *guide, const struct hr_told *told);
 /* Ties streams to the known bases that explain what was opened lately. True: one more has its base now. */
 bool hr_bases_settle(struct hr_guide *guide);
 
@@ -126,6 +144,9 @@ static inline bool hr_batch_usable(const struct batch *batch)
 uint32_t hr_batch_touched(const struct batch *batch);
 /* abandoned: what it brought and nobody opened has no claim any more. */
 void hr_batch_drop(struct hr_guide *guide, struct batch *batch, bool abandoned);
+/* What the stream's base said of its batches does not hold: what that brought and nobody opened has no claim
+ * any more. anew: those that are not over wait to be understood, else they go, too. */
+void hr_batches_retract(struct hr_guide *guide, uint64_t stream, bool anew);
 /* Puts the part to its batch; a first part makes room for it before (hr_batches_drop_stale). NULL: no memory,
  * or the parts before it are missing. */
 struct batch *hr_batches_add(struct hr_guide *guide, const struct hr_announcement *part);

@@ -1,5 +1,7 @@
 #include "fetch/plan/iterations.h"
 
+#include <string.h>
+
 #define OVERTAKEN 4 /* numbers that an announcement comes too early or late */
 
 struct hr_iteration *hr_iteration_find(struct hr_iterations *iterations, uint64_t id)
@@ -84,7 +86,7 @@ static struct hr_iteration *place_of(struct hr_iterations *iterations, const str
     return iteration ? iteration : begin(iterations, stream);
 }
 
-struct hr_iteration *hr_iteration_note(struct hr_iterations *iterations, struct stream *stream,
+struct hr_iteration *hr_iteration_note(struct hr_iterations *iterations, const struct stream *stream,
                                        uint32_t number)
 {
     struct hr_iteration *before = hr_iteration_find(iterations, stream->iteration);
@@ -92,19 +94,24 @@ struct hr_iteration *hr_iteration_note(struct hr_iterations *iterations, struct 
     if (iteration->id == stream->iteration) {
         uint32_t step = number - stream->last;
         iteration->workers = iteration->workers && iteration->workers < step ? iteration->workers : step;
-    } else {
-        stream->before = stream->iteration;
-        stream->iteration = iteration->id;
-        if (before && before->id == stream->before &&
-            !before->over) { /* its place may be the new one's by now */
-            before->over = true;
-            iteration->before = iteration->before ? iteration->before : before->id;
-        }
+    } else if (before && before->id == stream->iteration &&
+               !before->over) { /* it may be in its place by now */
+        before->over = true;
+        iteration->before = iteration->before ? iteration->before : before->id;
     }
-    stream->last = number;
     iteration->next = number + 1 > iteration->next ? number + 1 : iteration->next;
     if (number < HR_ITERATION_FIRST) {
         iteration->numbers[number / 64] |= UINT64_C(1) << number % 64;
     }
     return iteration;
+}
+
+void hr_iteration_tie(struct stream *stream, const struct hr_iteration *iteration, uint32_t number)
+{
+    if (iteration->id != stream->iteration) { /* maybe another loader's queue */
+        stream->before = stream->iteration;
+        stream->iteration = iteration->id;
+        memset(&stream->verdict, 0, sizeof stream->verdict);
+    }
+    stream->last = number;
 }

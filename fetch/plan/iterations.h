@@ -31,8 +31,11 @@ struct hr_iterations {
 
 /* NULL: it is long past; of id 0 as well. */
 struct hr_iteration *hr_iteration_find(struct hr_iterations *iterations, uint64_t id);
-/* The one that the queue's batch is of, and the queue with it; it may begin, in the oldest one's place. */
-struct hr_iteration *hr_iteration_note(struct hr_iterations *iterations, struct stream *stream,
+/* The one that the queue's batch is of; it may begin, in the oldest one's place. The queue is still of the
+ * one that it was of... */
+struct hr_iteration *hr_iteration_note(struct hr_iterations *iterations, const struct stream *stream,
                                        uint32_t number);
+/* ...until then. */
+void hr_iteration_tie(struct stream *stream, const struct hr_iteration *iteration, uint32_t number);
 
 #endif

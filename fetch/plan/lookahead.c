@@ -94,7 +94,8 @@ static void issue_by(struct hr_plan *plan, struct batch *batch, const struct bas
 static void note_order(struct hr_plan *plan, const struct hr_guide *guide, const struct batch *batch,
                        const struct hr_dataset *data)
 {
-    const struct stream *stream = hr_stream_find(guide, batch->stream);
+    int place = hr_stream_place(guide, batch->stream);
+    const struct stream *stream = place < 0 ? NULL : &guide->streams[place];
     struct hr_known_batch known = {.data = *data,
                                    .loader = (uint32_t)(batch->stream >> 32), /* its pid */
                                    .iteration = stream ? stream->iteration : 0,

@@ -18,6 +18,7 @@ struct hr_told {
     struct hr_plan_tree *tree; /* of the first open */
     uint32_t gen;
     uint32_t opened, room; /* more than room: it tells nothing */
+    uint32_t compared;     /* opens, with what tables say of them */
     uint32_t *opens;       /* behind the indices */
     uint32_t indices[];
 };

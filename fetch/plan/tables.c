@@ -124,18 +124,20 @@ static bool adopt(struct hr_plan *plan, struct hr_guide *guide, struct hr_iterat
     return iteration->table >= 0;
 }
 
-/* What the last open of the batch says of each table. */
-static void compare(struct hr_tables *tables, struct hr_iteration *iteration, const struct hr_told *told)
+/* What the batch's opens that were not compared yet say of each table. */
+static void compare(struct hr_tables *tables, struct hr_iteration *iteration, struct hr_told *told)
 {
-    uint32_t at = told->opened - 1;
-    for (unsigned t = 0; t < HR_TABLES_MAX; t++) {
-        const struct hr_table *table = &tables->tables[t];
-        if (table->tree != told->tree || table->gen != told->gen || at / table->files >= told->count) {
-            continue;
+    for (; told->compared < told->opened; told->compared++) {
+        uint32_t at = told->compared;
+        for (unsigned t = 0; t < HR_TABLES_MAX; t++) {
+            const struct hr_table *table = &tables->tables[t];
+            if (table->tree != told->tree || table->gen != told->gen || at / table->files >= told->count) {
+                continue;
+            }
+            uint32_t entry = hr_table_entry(table, told->indices[at / table->files], at % table->files);
+            iteration->right[t] += entry == told->opens[at];
+            iteration->wrong[t] += entry != HR_TABLE_NONE && entry != told->opens[at];
         }
-        uint32_t entry = hr_table_entry(table, told->indices[at / table->files], at % table->files);
-        iteration->right[t] += entry == told->opens[at];
-        iteration->wrong[t] += entry != HR_TABLE_NONE && entry != told->opens[at];
     }
 }
 
@@ -213,26 +215,29 @@ static void learn(struct hr_plan *plan, struct hr_tables *tables, struct hr_iter
     }
 }
 
-/* What waits to be understood does so in vain. */
+/* What waits to be understood does so in vain, and what was announced and not opened is not needed. */
 static void set_over(struct hr_guide *guide, const struct hr_told *told)
 {
     struct batch *batch;
     DL_FOREACH(guide->batches, batch)
     {
-        batch->is_over |= batch->stream == told->stream && batch->number == told->number && !batch->issued;
+        batch->is_over |= batch->stream == told->stream && batch->number == told->number;
     }
 }
 
-/* Its worker is done with it. */
-static void finish(struct hr_plan *plan, struct hr_guide *guide, struct hr_told *told)
+/* Its worker is done with it. True: its queue has no base any more. */
+static bool finish(struct hr_plan *plan, struct hr_guide *guide, struct hr_told *told)
 {
     struct hr_tables *tables = guide->tables;
     struct hr_iteration *iteration = hr_iteration_find(&tables->iterations, told->iteration);
     const struct hr_names *names = told->tree ? told->tree->index.names : NULL;
-    const struct stream *stream = hr_stream_find(guide, told->stream);
     uint32_t files = told->opened / told->count;
+    bool untied = hr_bases_told(plan, guide, told);
+    if (untied && iteration) {
+        compare(tables, iteration, told);
+    }
     bool tells = iteration && names && names->gen == told->gen && told->opened % told->count == 0 &&
-                 files > 0 && files <= HR_TABLE_FILES_MAX && !(stream && stream->base >= 0);
+                 files > 0 && files <= HR_TABLE_FILES_MAX && !hr_stream_has_base(guide, told->stream);
     if (tells) {
         if (!adopt(plan, guide, iteration)) {
             iteration->table = new_table(tables, told);
@@ -242,22 +247,25 @@ static void finish(struct hr_plan *plan, struct hr_guide *guide, struct hr_told 
         learn(plan, tables, iteration, told);
     }
     told_free(tables, told);
+    return untied;
 }
 
-/* Those of the queue before that number, or all. */
-static void finish_before(struct hr_plan *plan, struct hr_guide *guide, uint64_t stream, uint64_t iteration,
+/* Those of the queue before that number, or all. The same answer. */
+static bool finish_before(struct hr_plan *plan, struct hr_guide *guide, uint64_t stream, uint64_t iteration,
                           uint32_t number)
 {
     struct hr_told *told, *next;
+    bool untied = false;
     DL_FOREACH_SAFE(guide->tables->told, told, next)
     {
         if (told->stream == stream && (told->iteration != iteration || told->number < number)) {
             if (told->iteration == iteration) {
                 set_over(guide, told);
             }
-            finish(plan, guide, told);
+            untied |= finish(plan, guide, told);
         }
     }
+    return untied;
 }
 
 int hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_plan_tree *tree, uint32_t entry,
@@ -271,10 +279,11 @@ int hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_pla
     if (!told) {
         return -ENOENT;
     }
+    bool untied = false;
     if (told->opened == 0) {
         told->tree = tree;
         told->gen = tree->index.names->gen;
-        finish_before(plan, guide, told->stream, told->iteration, told->number);
+        untied = finish_before(plan, guide, told->stream, told->iteration, told->number);
     } else if (told->tree != tree || told->gen != tree->index.names->gen || told->opened > told->room ||
                told->opens[told->opened - 1] == entry) {
         return 0; /* a sample's file is often opened twice in a row */
@@ -284,16 +293,16 @@ int hr_tables_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_pla
         return 0;
     }
     told->opens[told->opened - 1] = entry;
-    if (!iteration) {
-        return 0;
+    if (!iteration || hr_stream_has_base(guide, told->stream)) {
+        return untied;
     }
     compare(tables, iteration, told);
     bool adopted = iteration->table < 0 && adopt(plan, guide, iteration);
     if (iteration->table >= 0 && told->opened == tables->tables[iteration->table].files * told->count) {
         set_over(guide, told);
-        finish(plan, guide, told); /* the last one of a queue has none behind it */
+        (void)finish(plan, guide, told); /* the last one of a queue has none behind it */
     }
-    return adopted;
+    return adopted || untied;
 }
 
 /* A worker without another batch may have been quicker than the announcement. */
@@ -321,11 +330,13 @@ void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct st
     if (tables->iterations.last_id > last_id) { /* it begins */
         drop_old(tables);
     }
-    finish_before(plan, guide, stream->id, stream->iteration, 0);
+    (void)finish_before(plan, guide, stream->id, iteration->id, 0);
+    hr_iteration_tie(stream, iteration, batch->number);
     uint32_t room = HR_TABLE_FILES_MAX * batch->count;
     uint32_t tag = hr_batch_tag(batch->number, batch->indices, batch->count);
-    struct hr_told *told =
-        stream->base < 0 ? malloc(sizeof *told + (batch->count + room) * sizeof told->indices[0]) : NULL;
+    struct hr_told *told = stream->base < 0 || !stream->verdict.proven
+                               ? malloc(sizeof *told + (batch->count + room) * sizeof told->indices[0])
+                               : NULL;
     if (!told) {
         return;
     }
@@ -368,9 +379,10 @@ bool hr_tables_deny(const struct hr_guide *guide, const struct stream *stream, c
 bool hr_tables_dataset(const struct hr_guide *guide, uint64_t stream, struct hr_dataset *ret,
                        uint32_t *ret_told)
 {
-    const struct stream *known = hr_stream_find(guide, stream);
+    int place = hr_stream_place(guide, stream);
+    uint64_t wanted = place < 0 ? 0 : guide->streams[place].iteration;
     const struct hr_iteration *iteration =
-        known && guide->tables ? hr_iteration_find(&guide->tables->iterations, known->iteration) : NULL;
+        guide->tables ? hr_iteration_find(&guide->tables->iterations, wanted) : NULL;
     struct hr_table *table =
         iteration && iteration->table >= 0 ? &guide->tables->tables[iteration->table] : NULL;
     if (!table || !hr_table_is_current(table) || !hr_base_ranks(table->tree)) {

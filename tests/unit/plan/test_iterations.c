@@ -28,7 +28,9 @@ static int set_up(void **state)
 
 static uint64_t note(unsigned queue, uint32_t number)
 {
-    return hr_iteration_note(&iterations, &streams[queue], number)->id;
+    const struct hr_iteration *iteration = hr_iteration_note(&iterations, &streams[queue], number);
+    hr_iteration_tie(&streams[queue], iteration, number);
+    return iteration->id;
 }
 
 /* Its batches but the first ones, by turns. */
