@@ -82,12 +82,10 @@ static inline bool hr_face_is_stream(int fd)
 }
 /* After fd, such a number, was opened or copied. fd, or the error with fd closed. */
 int hr_face_not_as_stream(int fd);
-/* Something that reads past our hooks is in this process (io_uring, the kernel's aio): opens of large objects
- * give plain files from now on. */
+/* Something that reads past our hooks is in this process (the kernel's aio): opens of large objects give
+ * plain files from now on. */
 bool hr_face_wants_whole(void);
 void hr_face_want_whole(void);
-/* Is any face open now? Looks at every descriptor. */
-bool hr_face_is_open(void);
 /* Before an exec of something that has no hooks: every inherited face (no close-on-exec) becomes a plain
  * file. 0 or the first error. */
 int hr_face_materialise_inherited(void);

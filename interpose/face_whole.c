@@ -147,15 +147,6 @@ static void find_faces(struct faces *faces)
     }
 }
 
-HR_NOINLINE bool hr_face_is_open(void)
-{
-    struct faces faces = {0};
-    if (hr_faces_any()) {
-        find_faces(&faces);
-    }
-    return faces.count > 0;
-}
-
 static bool is_inherited(int fd)
 {
     long flags = HR_SYS3(SYS_fcntl, fd, F_GETFD, 0);
