@@ -416,9 +416,13 @@ def test_small_program_no_more_system_calls():
 # ---- instructions
 
 # Added to a call on an unmapped path of 20 bytes: measured 90, 88, 25, 133, 23, 101, 15 (open and close are two calls),
-# and a little more. A path of 11 bytes costs 66, one of 50 bytes 112.
+# and a little more, all with the compiler of Debian 12. A path of 11 bytes costs 66, one of 50 bytes 112.
 BOUNDS = {"stat": 91, "access": 91, "fstat": 28, "open+close": 138, "getcwd": 27, "fopen+fclose": 105, "read": 17}
 SHORT_BOUND = 70
+BOUNDS_HOLD_FOR = b"GCC: (Debian 12."
+# The same source by others: gcc 14 makes its constants in registers (4 more), Ubuntu's gcc marks where jumps may land and
+# probes the stack (1 to 3 more); measured up to 6 above the bounds by a gcc 14 that does all of it.
+OTHER_COMPILERS = 6
 
 
 @test(("valgrind", "gcc"), timeout=240)
@@ -427,12 +431,14 @@ def test_unmapped_calls_cost_few_instructions():
     folder = os.path.dirname(made)
     file = "/usr/include/stdio.h"
     wrong = []
+    with open(paths.LIBRARY, "rb") as library:
+        allowed = 0 if BOUNDS_HOLD_FOR in library.read() else OTHER_COMPILERS
     for name, bound in BOUNDS.items():
         count = round(overhead.added(made, name, file, folder), 1)
         print("%s: %.1f instructions more" % (name, count))
-        if not 0 <= count <= bound:
-            wrong.append("%s: %.1f instructions more, at most %d" % (name, count, bound))
+        if not 0 <= count <= bound + allowed:
+            wrong.append("%s: %.1f instructions more, at most %d" % (name, count, bound + allowed))
     count = overhead.added(made, "stat", "/etc/passwd", folder)
-    if not 0 < count <= SHORT_BOUND:
-        wrong.append("stat of a short path: %.1f instructions more, at most %d" % (count, SHORT_BOUND))
+    if not 0 < count <= SHORT_BOUND + allowed:
+        wrong.append("stat of a short path: %.1f instructions more, at most %d" % (count, SHORT_BOUND + allowed))
     proc.expect(not wrong, "slower than it was", *wrong)
