@@ -330,6 +330,17 @@ static bool is_recent(const struct hr_guide *guide, const struct base *open)
     return false;
 }
 
+/* What a base tells of that has proved right says nothing for others: batches of neighbours, as a loader
+ * without shuffling has them, are each other's by a shift. */
+static bool is_accounted_for(const struct hr_guide *guide, const struct hr_plan_tree *tree, uint32_t entry)
+{
+    bool proven = false;
+    for (unsigned b = 0; b < guide->base_count; b++) {
+        proven |= guide->bases[b].proven && guide->bases[b].tree == tree;
+    }
+    return proven && tree->marks[entry] & HR_ENTRY_ANNOUNCED;
+}
+
 bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_early_open *early)
 {
     struct hr_plan_tree *tree = hr_tree_get(plan, early->tree);
@@ -347,8 +358,8 @@ bool hr_bases_opened(struct hr_plan *plan, struct hr_guide *guide, struct hr_ear
         return true;
     }
     early->vote = ++guide->votes->opens;
-    early->done = false;
-    if (!count_votes(plan, guide, &open, NULL) && guide->misses > 0) {
+    early->done = is_accounted_for(guide, tree, early->entry);
+    if ((early->done || !count_votes(plan, guide, &open, NULL)) && guide->misses > 0) {
         count_votes_with(plan, guide, &open, untold);
     }
     return true;

@@ -80,7 +80,8 @@ def read_loaders(kind, epochs=2):
 def test_evaluation_inside_an_epoch():
     """In the listing's order, in the middle of each epoch: that one's order stays known."""
     plan, _ = read_loaders("inside")
-    proc.expect_well(plan["known_order"] == 2 and plan["order_searches"] == 2, "orders that became known, searches", plan)
+    # The evaluation's first batch may be heard of before those that show that its indices ascend.
+    proc.expect_well(plan["known_order"] == 2 and plan["order_searches"] <= 3, "orders that became known, searches", plan)
     proc.expect_equal(plan["known_dropped"], 0, "orders that were wrong")
 
 

@@ -165,6 +165,36 @@ static void test_queues_go_round(void **state)
     assert_int_equal(lab_stats(lab).lookahead_dropped, 0);
 }
 
+/* Beside a loader that is understood one without shuffling begins: the batches of its workers are each
+ * other's by a shift, and the one that begins first tells of what its neighbour would be. */
+static void test_batches_of_neighbours(void **state)
+{
+    struct lab *lab = *state;
+    const struct way walk = {.walks = true};
+    open_objects(lab, 1);
+    read_batches(lab, &walk, AHEAD);
+    assert_int_equal(lab_stats(lab).lookahead_learned, 1);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        order[i] = i;
+    }
+    for (uint32_t number = 0; number < AHEAD; number++) {
+        struct hr_announcement part = {.context = LAB_CONTEXT,
+                                       .stream = LAB_LOADER << 32 | (20 + number % WORKERS),
+                                       .batch = number,
+                                       .parts = 1,
+                                       .indices = order + (size_t)number * BATCH,
+                                       .count = BATCH};
+        hr_plan_announce(lab->plan, &part);
+    }
+    for (uint32_t i = BATCH; i < 2 * BATCH; i++) {
+        hr_lookahead_opened(lab->plan, LAB_CONTEXT, lab->tree,
+                            hr_tree_get(lab->plan, lab->tree)->index.names->gen,
+                            lab_entry_in(lab, lab->tree, key_of(i, 0)));
+    }
+    assert_int_equal(lab_stats(lab).lookahead_learned, 1);
+    lab_settle(lab);
+}
+
 /* Data sets that do not open one file for each index in each epoch, and yet are what they seem. */
 static void check_no_alarm(struct lab *lab, unsigned files_a_sample, const struct way *way)
 {
@@ -223,13 +253,10 @@ int main(void)
 {
 #define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, lab_set_up, lab_tear_down)
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_a_base_by_chance),
-        LAB_TEST(test_queues_go_round),
-        LAB_TEST(test_samples_of_four_files),
-        LAB_TEST(test_samples_that_are_kept),
-        LAB_TEST(test_two_files_of_some_samples),
-        LAB_TEST(test_all_samples_are_kept),
-        LAB_TEST(test_lost_notes),
+        LAB_TEST(test_a_base_by_chance),          LAB_TEST(test_queues_go_round),
+        LAB_TEST(test_batches_of_neighbours),     LAB_TEST(test_samples_of_four_files),
+        LAB_TEST(test_samples_that_are_kept),     LAB_TEST(test_two_files_of_some_samples),
+        LAB_TEST(test_all_samples_are_kept),      LAB_TEST(test_lost_notes),
         LAB_TEST(test_opens_without_their_batch),
     };
     return cmocka_run_group_tests_name("verdicts", tests, NULL, NULL);
