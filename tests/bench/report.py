@@ -7,6 +7,7 @@ from harness import paths, proc
 
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
 OWN = ("name", "note", "value", "unit", "files_per_s", "mb_per_s", "seconds", "first_s", "gets", "lists", "heads")
+AIMS = ("Aims", ("Bench", "Measure", "Aim", "Measured", "Met"))
 HEAD = ("", "Rate", "Seconds", "First batch, s", "GET / LIST / HEAD", "")
 ORDER = ("epochs-30", "epochs-110", "large-30", "large-110", "small", "small-50", "small-30", "small-110", "budget", "known",
          "counts", "listing", "index", "overhead")
@@ -57,22 +58,42 @@ def ordered(pages):
     return sorted(pages, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
-def document(pages):
-    aims = [[name, one["measure"].replace("|", "\\|"), one["aim"], number(one["value"]), "yes" if one["met"] else "**no**"]
-            for name in ordered(pages) for one in pages[name]["aims"]]
-    text = ["### Aims\n", table(["Bench", "Measure", "Aim", "Measured", "Met"], aims)] if aims else []
-    for name in ordered(pages):
-        page = pages[name]
-        text.append("### %s\n" % name)
-        text.append("`%s`: %s. %d cores, load %s at the start, %s; %d s.\n" % (
-            page["command"], page["settings"], page["cores"], page["load"][0], page["when"][:16].replace("T", " "),
-            page["took_s"]))
-        if page["rows"]:
-            head = HEAD if any("value" not in row for row in page["rows"]) else ("Measure", "Value") + HEAD[2:]
-            text.append(table(head, [cells(row) for row in page["rows"]]))
-        text += ["%s\n" % note for note in page["notes"]]
-        if page.get("text"):
-            text.append("```\n%s\n```\n" % page["text"].rstrip())
+def aims_of(name, page):
+    return [[name, one["measure"].replace("|", "\\|"), one["aim"], number(one["value"]), "yes" if one["met"] else "**no**"]
+            for one in page["aims"]]
+
+
+def section(page):
+    text = ["`%s`: %s. %d cores, load %s at the start, %s; %d s.\n" % (
+        page["command"], page["settings"], page["cores"], page["load"][0], page["when"][:16].replace("T", " "), page["took_s"])]
+    if page["rows"]:
+        head = HEAD if any("value" not in row for row in page["rows"]) else ("Measure", "Value") + HEAD[2:]
+        text.append(table(head, [cells(row) for row in page["rows"]]))
+    text += ["%s\n" % note for note in page["notes"]]
+    if page.get("text"):
+        text.append("```\n%s\n```\n" % page["text"].rstrip())
+    return "\n".join(text)
+
+
+def written(block):
+    """What a document has: rows of aims and sections by bench."""
+    sections = dict(part.split("\n", 1) for part in ("\n" + block).split("\n### ")[1:])
+    aims = {}
+    for line in sections.pop(AIMS[0], "").strip().splitlines()[2:]:
+        row = line.strip("| ").split(" | ")
+        aims.setdefault(row[0], []).append(row)
+    return aims, {name: text.strip("\n") + "\n" for name, text in sections.items()}
+
+
+def document(pages, block=""):
+    """Benches without results keep what the block says of them."""
+    aims, sections = written(block)
+    aims.update((name, aims_of(name, page)) for name, page in pages.items())
+    sections.update((name, section(page)) for name, page in pages.items())
+    rows = [row for name in ordered(aims) for row in aims[name]]
+    text = ["### %s\n" % AIMS[0], table(AIMS[1], rows)] if rows else []
+    for name in ordered(sections):
+        text += ["### %s\n" % name, sections[name]]
     return "\n".join(text)
 
 
@@ -81,8 +102,9 @@ def write(path):
         text = file.read()
     proc.expect(text.count(BEGIN) == 1 and text.count(END) == 1, "%s has no markers" % path)
     before, _, rest = text.partition(BEGIN)
+    block, _, behind = rest.partition(END)
     with open(path, "w") as out:
-        out.write(before + BEGIN + "\n" + document(lab.load()) + "\n" + END + rest.partition(END)[2])
+        out.write(before + BEGIN + "\n" + document(lab.load(), block) + "\n" + END + behind)
 
 
 def plots(pages):

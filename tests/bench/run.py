@@ -102,7 +102,7 @@ def parse():
     parser.add_argument("--full", action="store_true", help="the sizes of the aims, where the others are smaller: " + " ".join(
         "--%s %d" % pair if pair[1] is not True else "--" + pair[0] for pair in FULL.items()))
     parser.add_argument("--missing", action="store_true", help="leave out what the results have with these options already")
-    parser.add_argument("--write", metavar="FILE", help="run nothing, fill FILE's tables from the results")
+    parser.add_argument("--write", metavar="FILE", help="run nothing, fill FILE's tables from the results; those without results stay")
     if "--full" in sys.argv[1:]:
         parser.set_defaults(**FULL)
     return parser.parse_args()
