@@ -3,6 +3,7 @@
 #ifndef HR_PLAN_GUIDE_H
 #define HR_PLAN_GUIDE_H
 
+#include "fetch/plan/dataset.h"
 #include "fetch/plan/inner.h"
 #include "fetch/plan/ranks.h"
 #include "fetch/plan/votes.h"
@@ -78,6 +79,11 @@ struct hr_guide {
     bool adopted;             /* an iteration has got its table */
 };
 
+/* The process that announces by it. */
+static inline uint32_t hr_stream_loader(uint64_t id)
+{
+    return (uint32_t)(id >> 32);
+}
 /* In hr_guide.streams, or -1. */
 static inline int hr_stream_place(const struct hr_guide *guide, uint64_t id)
 {
@@ -104,6 +110,10 @@ struct hr_ranks *hr_base_ranks(struct hr_plan_tree *tree);
 static inline uint64_t hr_base_rank(const struct base *base, uint32_t index)
 {
     return (uint64_t)base->value + (uint64_t)base->stride * index;
+}
+static inline struct hr_dataset hr_base_dataset(const struct base *base)
+{
+    return (struct hr_dataset){.tree = base->tree, .gen = base->gen, .base = (uint64_t)base->value};
 }
 /* All indices up to this are files by it. */
 bool hr_base_fits(const struct base *base, uint32_t highest);

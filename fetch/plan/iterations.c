@@ -14,18 +14,14 @@ struct hr_iteration *hr_iteration_find(struct hr_iterations *iterations, uint64_
     return NULL;
 }
 
-static uint32_t loader_of(const struct stream *stream)
-{
-    return (uint32_t)(stream->id >> 32); /* its pid */
-}
-
 static struct hr_iteration *begin(struct hr_iterations *iterations, const struct stream *stream)
 {
     struct hr_iteration *oldest = &iterations->all[0];
     for (unsigned i = 0; i < HR_ITERATIONS_MAX; i++) {
         oldest = iterations->all[i].id < oldest->id ? &iterations->all[i] : oldest;
     }
-    *oldest = (struct hr_iteration){.id = ++iterations->last_id, .loader = loader_of(stream), .table = -1};
+    *oldest = (struct hr_iteration){
+        .id = ++iterations->last_id, .loader = hr_stream_loader(stream->id), .table = -1};
     return oldest;
 }
 
@@ -58,8 +54,9 @@ static unsigned likeness(const struct hr_iteration *iteration, const struct stre
     bool apart = old && !old->over && iteration->before && !beside;
     bool near = number <= iteration->next + OVERTAKEN && iteration->next <= number + OVERTAKEN;
     bool first = number < HR_ITERATION_FIRST && iteration->next <= HR_ITERATION_FIRST;
-    if (iteration->over || iteration->id <= stream->iteration || iteration->loader != loader_of(stream) ||
-        apart || (!near && !first) || is_taken(iteration, number)) {
+    if (iteration->over || iteration->id <= stream->iteration ||
+        iteration->loader != hr_stream_loader(stream->id) || apart || (!near && !first) ||
+        is_taken(iteration, number)) {
         return 0;
     }
     return 1u + 4u * beside + 2u * (iteration->next == number) + near;

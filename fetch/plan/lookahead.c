@@ -53,10 +53,9 @@ void hr_lookahead_free(struct hr_plan *plan)
 
 static struct stream *stream_of(struct hr_guide *guide, uint64_t id)
 {
-    for (unsigned i = 0; i < guide->stream_count; i++) {
-        if (guide->streams[i].id == id) {
-            return &guide->streams[i];
-        }
+    int place = hr_stream_place(guide, id);
+    if (place >= 0) {
+        return &guide->streams[place];
     }
     if (guide->stream_count == HR_STREAMS_MAX) {
         /* Loaders come and go: workers of epochs long past make room, and are learned again if they live. */
@@ -97,7 +96,7 @@ static void note_order(struct hr_plan *plan, const struct hr_guide *guide, const
     int place = hr_stream_place(guide, batch->stream);
     const struct stream *stream = place < 0 ? NULL : &guide->streams[place];
     struct hr_known_batch known = {.data = *data,
-                                   .loader = (uint32_t)(batch->stream >> 32), /* its pid */
+                                   .loader = hr_stream_loader(batch->stream),
                                    .iteration = stream ? stream->iteration : 0,
                                    .before = stream ? stream->before : 0,
                                    .number = batch->number,
@@ -113,8 +112,8 @@ static void issue_base(struct hr_plan *plan, const struct hr_guide *guide, struc
 {
     issue_by(plan, batch, base);
     if (base->stride == 1 && hr_batch_usable(batch)) { /* orders are those of a whole directory's files */
-        note_order(plan, guide, batch,
-                   &(struct hr_dataset){.tree = base->tree, .gen = base->gen, .base = (uint64_t)base->value});
+        const struct hr_dataset data = hr_base_dataset(base);
+        note_order(plan, guide, batch, &data);
     }
 }
 
@@ -440,7 +439,7 @@ void hr_plan_job_ended(struct hr_plan *plan, uint32_t context)
         hr_batch_drop(guide, guide->batches, true);
     }
     for (unsigned i = 0; guide && i < guide->stream_count; i++) {
-        hr_known_left(plan, (uint32_t)(guide->streams[i].id >> 32));
+        hr_known_left(plan, hr_stream_loader(guide->streams[i].id));
     }
     if (guide) {
         guide->stream_count = 0;

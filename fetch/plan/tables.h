@@ -16,8 +16,7 @@
  * iteration speak for or against their base. */
 void hr_tables_announced(struct hr_plan *plan, struct hr_guide *guide, struct stream *stream,
                          const struct batch *batch);
-/* Is there a table to go by, or to add to? Then what was opened is worth looking at
- * soon. */
+/* Is there a table to go by, or to add to? Then what was opened is worth looking at soon. */
 bool hr_tables_ask(const struct hr_guide *guide);
 /* The entry was opened for the batch of that tag. -ENOENT: no such batch was announced, or it is over; 1:
  * batches that wait may be understood now; 0. */

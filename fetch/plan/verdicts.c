@@ -17,8 +17,8 @@
 
 void hr_base_end_order(struct hr_plan *plan, const struct base *base)
 {
-    hr_known_end(plan,
-                 &(struct hr_dataset){.tree = base->tree, .gen = base->gen, .base = (uint64_t)base->value});
+    const struct hr_dataset data = hr_base_dataset(base);
+    hr_known_end(plan, &data);
 }
 
 /* Of the batch's first indices, those whose file by this base was opened for it. */

@@ -8,6 +8,7 @@
 #include "fetch/base/buf.h"
 #include "fetch/base/text.h"
 #include "fetch/plan/warm.h"
+#include "fetch/serve/documents.h"
 #include "fetch/serve/indexes.h"
 #include "fetch/serve/orders.h"
 #include "fetch/store/calls.h"
@@ -49,16 +50,6 @@ bool hr_errands_tick(struct hr_errands *errands)
 static json_t *error_of(int error)
 {
     return json_pack("{s:i, s:s}", "errno", -error, "error", strerror(-error));
-}
-
-/* A name of any bytes. */
-static json_t *encoded(const char *path)
-{
-    struct hr_buf text = HR_BUF_INIT(4 * HR_KEY_MAX);
-    int error = hr_percent_encode(path, strlen(path), true, &text);
-    json_t *value = error == 0 ? json_string(text.data ? text.data : "") : NULL;
-    hr_buf_release(&text);
-    return value;
 }
 
 /* ---- warm ---- */
@@ -113,7 +104,8 @@ static json_t *do_warming(struct hr_errands *errands, const json_t *request, uin
         json_t *names = json_array();
         const char *path;
         for (unsigned i = 0; (path = hr_warm_failed(errands->plan, id, i, &error)); i++) {
-            json_array_append_new(names, json_pack("[o, s]", encoded(path), strerror(-error)));
+            json_array_append_new(
+                names, json_pack("[o, s]", hr_documents_name(path, strlen(path)), strerror(-error)));
         }
         json_object_set_new(answer, "names", names);
         hr_warm_forget(errands->plan, id);

@@ -12,6 +12,7 @@
 #include "fetch/base/cleanup.h"
 #include "fetch/base/text.h"
 #include "fetch/plan/adopting.h"
+#include "fetch/serve/documents.h"
 
 #define FILES_MAX 4096 /* of one import */
 
@@ -19,15 +20,6 @@ static json_t *error_of(int error, const char *message)
 {
     json_t *line = json_string(message);
     return json_pack("{s:i, s:o}", "errno", -error, "error", line ? line : json_string(strerror(-error)));
-}
-
-static json_t *encoded(const char *bytes, size_t len)
-{
-    struct hr_buf text = HR_BUF_INIT(4 * HR_KEY_MAX);
-    int error = hr_percent_encode(bytes, len, true, &text);
-    json_t *value = error == 0 ? json_string(text.data ? text.data : "") : NULL;
-    hr_buf_release(&text);
-    return value;
 }
 
 /* UTF-8 or nothing: messages may hold bytes of keys. */
@@ -79,12 +71,12 @@ json_t *hr_indexes_names(struct hr_plan *plan, const json_t *request)
                   "import_message", words(state->import_message), "keys", (json_int_t)state->keys, "pages",
                   (json_int_t)state->pages, "probes", (json_int_t)state->probes, "lanes", (int)state->lanes,
                   "left_out", (json_int_t)(state->outside + state->gone));
-    json_t *published =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:s}", "index", state->path, "gen",
-                  (json_int_t)state->gen, "objects", (json_int_t)state->objects, "bytes",
-                  (json_int_t)state->bytes, "unknown", (json_int_t)state->unknown, "listed_ns",
-                  (json_int_t)state->listed_ns, "endpoint", host_of(hr_store_endpoint(store), host), "bucket",
-                  hr_store_bucket(store), "prefix", encoded(prefix, prefix_len), "filter", state->filter_id);
+    json_t *published = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:o, s:s}", "index", state->path, "gen",
+        (json_int_t)state->gen, "objects", (json_int_t)state->objects, "bytes", (json_int_t)state->bytes,
+        "unknown", (json_int_t)state->unknown, "listed_ns", (json_int_t)state->listed_ns, "endpoint",
+        host_of(hr_store_endpoint(store), host), "bucket", hr_store_bucket(store), "prefix",
+        hr_documents_name(prefix, prefix_len), "filter", state->filter_id);
     if (!answer || !published || json_object_update(answer, published) < 0) {
         json_decref(answer);
         answer = NULL;

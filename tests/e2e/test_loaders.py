@@ -1,25 +1,13 @@
 """Several loaders over one data set in one process: an evaluation inside an epoch and behind one that was left, and two
 that are read side by side. Each has its own order."""
-from harness import fixtures, headrace, paths, proc
+from harness import fixtures, headrace, paths, proc, training
 from harness.case import test
 from harness.scene import scene
 
 NEEDS = ("torch", "nginx", "rclone")
 
-LOADERS = """
-import hashlib, os, sys
+LOADERS = training.FILES + """
 import torch
-from torch.utils.data import DataLoader, Dataset, Subset
-from torch.utils.data.distributed import DistributedSampler
-
-class Files(Dataset):
-    def __init__(self, root):
-        self.paths = sorted(os.path.join(d, f) for d, _, fs in os.walk(root) for f in fs)
-    def __len__(self):
-        return len(self.paths)
-    def __getitem__(self, index):
-        with open(self.paths[index], 'rb') as file:
-            return hashlib.sha256(file.read()).hexdigest()
 
 def loader(seed, part=None):
     part = part or files

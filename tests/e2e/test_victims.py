@@ -2,7 +2,7 @@
 import hashlib
 import os
 
-from harness import fixtures, headrace, paths, proc
+from harness import fixtures, headrace, paths, proc, training
 from harness.case import test
 from harness.scene import scene
 
@@ -11,20 +11,7 @@ FILES, FILE_BYTES = 160, 1 << 20
 CACHE_FILES = 64  # the least that cache_size may be
 SHARED_FILES, SHARED_BYTES = 1024, 256 << 10  # of which that is a quarter
 SMALLER_BYTES = 192 << 10
-EPOCHS = """
-import hashlib, os, sys
-from torch.utils.data import DataLoader, Dataset
-from torch.utils.data.distributed import DistributedSampler
-
-class Files(Dataset):
-    def __init__(self, root):
-        self.paths = sorted(os.path.join(d, f) for d, _, fs in os.walk(root) for f in fs)
-    def __len__(self):
-        return len(self.paths)
-    def __getitem__(self, index):
-        with open(self.paths[index], "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
-
+EPOCHS = training.FILES + """
 files = Files(sys.argv[1])
 sampler = DistributedSampler(files, int(sys.argv[3]), 0, seed=3)
 loader = DataLoader(files, batch_size=4, sampler=sampler, num_workers=2, collate_fn=list)

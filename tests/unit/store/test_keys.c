@@ -152,13 +152,9 @@ static void no_credentials_no_request(void **state)
     close_bed(bed);
 }
 
-static void cancelled_while_they_wait(void **state)
+/* The others end well, and it was never sent. */
+static void check_second_cancelled(struct bed *bed)
 {
-    struct bed *bed = open_bed("200 OK\r\n", KEYS);
-
-    (void)state;
-    start_calls(bed);
-    hr_call_cancel(bed->calls[1]);
     assert_int_equal(hr_loop_run(bed->loop), 0);
     stop_servers(bed);
     assert_int_equal(bed->calls[0]->error, 0);
@@ -166,6 +162,16 @@ static void cancelled_while_they_wait(void **state)
     assert_int_equal(bed->calls[2]->error, 0);
     assert_int_equal(bed->s3.asked, CALLS - 1);
     close_bed(bed);
+}
+
+static void cancelled_while_they_wait(void **state)
+{
+    struct bed *bed = open_bed("200 OK\r\n", KEYS);
+
+    (void)state;
+    start_calls(bed);
+    hr_call_cancel(bed->calls[1]);
+    check_second_cancelled(bed);
 }
 
 struct canceller {
@@ -190,13 +196,7 @@ static void cancelled_as_the_keys_come(void **state)
     canceller.wait = (struct hr_keeper_wait){.fn = cancel_second, .owner = &canceller};
     assert_int_equal(hr_keeper_wait(bed->store->keeper, &canceller.wait), 0);
     start_calls(bed);
-    assert_int_equal(hr_loop_run(bed->loop), 0);
-    stop_servers(bed);
-    assert_int_equal(bed->calls[0]->error, 0);
-    assert_int_equal(bed->calls[1]->error, -ECANCELED);
-    assert_int_equal(bed->calls[2]->error, 0);
-    assert_int_equal(bed->s3.asked, CALLS - 1);
-    close_bed(bed);
+    check_second_cancelled(bed);
 }
 
 static void family_ends_while_they_wait(void **state)
